@@ -1,0 +1,40 @@
+"""`python -m controlplane build` fills the cache; `python -m controlplane up` runs a control plane until Ctrl-C."""
+
+import argparse
+import signal
+import sys
+from contextlib import suppress
+
+from controlplane.build import ControlPlaneError, artifact, build_all
+from controlplane.nodes import demo_fleet
+from controlplane.rig import ControlPlane
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m controlplane", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("build", help="build the programs that the cache lacks")
+    commands.add_parser("up", help="run a control plane with the demo fleet until Ctrl-C")
+    command = parser.parse_args().command
+    try:
+        if command == "build":
+            build_all()
+        else:
+            _up()
+    except ControlPlaneError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+def _up() -> None:
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with suppress(KeyboardInterrupt), ControlPlane() as control_plane:
+        control_plane.add_nodes(demo_fleet())
+        control_plane.install_crds("pytorchjobs.yaml")
+        print(f"export KUBECONFIG={control_plane.kubeconfig}")
+        print(f"kubectl: {artifact('kubectl')}; Ctrl-C ends it", flush=True)
+        signal.pause()
+
+
+sys.exit(main())

@@ -1,0 +1,3 @@
+module samestep/controlplane/nullwebhook
+
+go 1.26.0
