@@ -1,0 +1,1 @@
+"""Samestep: keeps every GPU training job on one GPU model."""

@@ -1,0 +1,1 @@
+"""Facts as YAML, with typed loaders."""

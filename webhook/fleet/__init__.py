@@ -1,0 +1,1 @@
+"""Nodes to fleet, and Kubernetes' own rules of who may land where."""

@@ -1,0 +1,69 @@
+"""Room: which nodes hold a pod, and how many pods a set of nodes holds at the most."""
+
+from collections.abc import Mapping
+
+from webhook.model.fleet import Fleet, Nodes
+from webhook.model.index import ThresholdIndex
+
+
+def fits(fleet: Fleet, requests: Mapping[str, int], copies: int = 1, *, now: bool = False) -> Nodes:
+    """The nodes that hold this many copies of a pod, by every resource it requests and by the number of pods.
+
+    What runs there is not counted. An accelerator counts as it is *there*, or with `now` as it is allocatable; every
+    other resource as allocatable. `requests` is CPU in thousandths under "cpu", everything else in whole units.
+    """
+    nodes = _takes_pods(fleet, copies)
+    for resource, amount in requests.items():
+        if amount > 0:
+            offered = _offered(fleet, resource, now=now)
+            if offered is None:
+                return 0
+            nodes &= offered.at_least(amount * copies)
+    return nodes
+
+
+def pods_up_to(fleet: Fleet, requests: Mapping[str, int], among: Nodes, enough: int, *, now: bool = False) -> int:
+    """How many such pods these nodes hold, each node alone: the sum of ⌊offered ÷ requested⌋, the least over resources.
+
+    Exact below `enough`; from there on, some number from `enough` to the exact one. One step for each distinct number
+    of pods that a node holds.
+    """
+    pods, copies = 0, 1
+    while pods < enough:
+        here = among & fits(fleet, requests, copies, now=now)
+        each = here.bit_count()
+        if pods + each >= enough or not here:
+            return pods + each
+        alike = _copies_on_each(fleet, requests, here, now=now)
+        if alike is None:
+            return enough
+        pods += each * (alike - copies + 1)
+        copies = alike + 1
+    return pods
+
+
+def _takes_pods(fleet: Fleet, copies: int) -> Nodes:
+    """Nodes that do not say how many pods they take (a snapshot trimmed by hand) take any number."""
+    limits = fleet.resources.get("pods")
+    if limits is None or limits.smallest is None or copies <= limits.smallest:
+        return fleet.every
+    return fleet.every & ~limits.below(copies)
+
+
+def _copies_on_each(fleet: Fleet, requests: Mapping[str, int], nodes: Nodes, *, now: bool) -> int | None:
+    """The number of copies that every one of these nodes holds; None where nothing limits it."""
+    limits = [(fleet.resources.get("pods"), 1)]
+    limits += [(_offered(fleet, resource, now=now), amount) for resource, amount in requests.items() if amount > 0]
+    held = [
+        int(least) // amount
+        for offered, amount in limits
+        if offered is not None and (least := offered.least(nodes)) is not None
+    ]
+    return min(held, default=None)
+
+
+def _offered(fleet: Fleet, resource: str, *, now: bool) -> ThresholdIndex | None:
+    column = fleet.devices.get(resource)
+    if column is None:
+        return fleet.resources.get(resource)
+    return column.now if now else column.there

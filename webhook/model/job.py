@@ -1,0 +1,214 @@
+"""A training job as intake read it: what matters of the object, and nothing of its shape."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from webhook.model.finding import Finding
+from webhook.model.placement import Placement, Pointer
+from webhook.model.request import Kind
+
+
+class Coupling(StrEnum):
+    """How the ranks of a job depend on one another (design: coupling and scope)."""
+
+    SYNCHRONOUS = "Synchronous"
+    ASYNCHRONOUS = "Asynchronous"
+    HETEROGENEITY_AWARE = "HeterogeneityAware"
+    INDEPENDENT = "Independent"
+    ONE_NODE = "OneNode"
+    SINGLE = "Single"
+    SERVING = "Serving"
+    UNKNOWN = "Unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """A number in the object that a suggestion may change, and how a person writes it: flag, sign, number.
+
+    `path` points at the value; `prefix` and `suffix` are what stands around the number in the same string, so that
+    prefix + number + suffix is the whole new string (`--per_device_train_batch_size=` in one argument, most of a shell
+    script, empty where the number is a value of its own).
+    `path` None: the number was read where no patch can reach (a shell script's variable, say).
+    """
+
+    flag: str
+    path: Pointer | None
+    prefix: str = ""
+    suffix: str = ""
+    in_string: bool = True
+    sign: str = " "
+    """What a person puts between flag and number: a space, "=" (key=value, environment) or ": " (a field)."""
+    old: str = ""
+    """What stands between prefix and suffix now; empty where the flag is not there yet."""
+    added: int = 0
+    """How many of the last characters of prefix are not in the object yet."""
+    inserts: bool = False
+    """A list item that is not there yet: to be added before the item that `path` names now, or at the end."""
+    plus: int = 0
+    times: int = 1
+    """As a companion (`also`), this number becomes (number + plus) x times: `--nnodes` counts all roles' pods."""
+    also: "tuple[Edit, ...]" = ()
+    """What has to change with it: the same flag in other containers, completions beside parallelism, `--nnodes`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """One value to write into the object: an RFC 6902 "add" where `adds`, else a "replace"."""
+
+    path: Pointer
+    value: str | int
+    adds: bool = False
+
+
+def writes(changes: Iterable[tuple[Edit, int]]) -> tuple[Write, ...]:
+    """What to write so that each edit, with its companions, gets its number; to be applied in this order.
+
+    Several numbers in one string become one write. Raises ValueError for an edit whose number no patch can reach.
+    """
+    replaced: dict[Pointer, list[tuple[Edit, int]]] = {}
+    inserted: list[tuple[Pointer, Edit, int]] = []
+    for edit, number in _with_companions(changes):
+        if edit.path is None:
+            raise ValueError(f"{edit.flag}: no patch can reach it")
+        if edit.inserts:
+            inserted.append((edit.path, edit, number))
+        else:
+            replaced.setdefault(edit.path, []).append((edit, number))
+    # Inserting moves what comes after: replace first, then insert from the back.
+    inserted.sort(key=lambda one: one[0][-1], reverse=True)
+    return tuple(Write(path, _rewritten(edits)) for path, edits in replaced.items()) + tuple(
+        Write(path, f"{edit.prefix}{number}{edit.suffix}", adds=True) for path, edit, number in inserted
+    )
+
+
+def _with_companions(changes: Iterable[tuple[Edit, int]]) -> Iterable[tuple[Edit, int]]:
+    for edit, number in changes:
+        yield edit, number
+        for other in edit.also:
+            yield other, (number + other.plus) * other.times
+
+
+def _rewritten(edits: list[tuple[Edit, int]]) -> str | int:
+    first, number = edits[0]
+    if not first.in_string:
+        return number
+    text = first.prefix[: len(first.prefix) - first.added] + first.old + first.suffix
+    # From the back, so that what is still to come keeps its place.
+    for edit, number in sorted(edits, key=lambda one: len(one[0].prefix) - one[0].added, reverse=True):
+        start = len(edit.prefix) - edit.added
+        text = f"{text[:start]}{edit.prefix[start:]}{number}{text[start + len(edit.old) :]}"
+    return text
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A number read from the job, and where.
+
+    `certain` is False for flags that some programs take per rank and others for the whole job (`--batch-size`).
+    """
+
+    value: int
+    field: str
+    name: str
+    certain: bool = True
+    edit: Edit | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredMemory:
+    """Device memory that the submitter declared by annotation, in MiB.
+
+    `per_device_mib` wins; else `fixed_mib` + `per_sample_mib` x micro-batch.
+    """
+
+    per_device_mib: float | None = None
+    fixed_mib: float | None = None
+    per_sample_mib: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PinRecord:
+    """The annotation `samestep.dev/pinned`: a memory of an earlier answer, not evidence (anyone can write it)."""
+
+    key: str
+    values: tuple[str, ...]
+    policy: str
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """A group of identical pods.
+
+    `pods` run at the same time, `gang` of them at the least (elastic jobs need fewer), `runs` in all over the job's
+    life. `requests` are what the scheduler sees for one pod: CPU in thousandths under "cpu", everything else in whole
+    units by resource name, devices included. `device` is the accelerator resource asked for, or empty, and `devices`
+    how many per pod. `spec` points at the pod spec. `replicas` is the number a suggestion may change.
+    """
+
+    name: str
+    pods: int
+    gang: int
+    runs: int
+    requests: Mapping[str, int]
+    device: str
+    devices: int
+    placement: Placement
+    spec: Pointer
+    replicas: Edit | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What was read of the micro-batch and of gradient accumulation, over all containers with devices.
+
+    `declared` is the annotation `samestep.dev/micro-batch`, which counts only where policy lets it; `micro` what was
+    parsed, the largest where several containers differ.
+    """
+
+    declared: Reading | None = None
+    micro: Reading | None = None
+    accumulation: Reading | None = None
+    accumulation_flag: str = ""
+    """How this job's launcher or trainer spells accumulation; empty where unknown."""
+    accumulation_edit: Edit | None = None
+    """Sets accumulation: changes the flag that is there, or puts it in where none is (it stands at 1 then)."""
+    total: Reading | None = None
+    """The global batch, where a flag of the trainer sets it: accumulation follows from it by itself (Megatron-LM)."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingJob:
+    """One job. `name` is what to call it in a message (generateName followed by "*" where it has no name yet).
+
+    `coupling_because` says in a few words what decided the coupling. `started` is True once the kind's controller has
+    begun to run it; `suspended` while its suspend field holds it back. `annotations_are_a_map` says whether there is a
+    metadata.annotations to add to. The three wishes and what is declared come from `samestep.dev/` annotations;
+    whether they count is the policy's say.
+    """
+
+    kind: Kind
+    namespace: str
+    name: str
+    roles: tuple[Role, ...]
+    coupling: Coupling
+    coupling_because: str
+    batch: Batch = Batch()
+    declared: DeclaredMemory = DeclaredMemory()
+    coupling_wish: Coupling | None = None
+    ignore_wish: str = ""
+    model_wish: str = ""
+    record: PinRecord | None = None
+    suspended: bool = False
+    started: bool = False
+    template_fixed: bool = False
+    """The API server refuses a change of the pod template now (a batch/v1 Job that is not suspended or has started)."""
+    child_of: Kind | None = None
+    """The Decided kind whose controller made this object (design: children); judged on itself alone."""
+    annotations_are_a_map: bool = False
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def device_roles(self) -> tuple[Role, ...]:
+        """The roles that ask for devices; only these are decided and changed."""
+        return tuple(role for role in self.roles if role.devices)

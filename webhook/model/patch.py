@@ -1,0 +1,28 @@
+"""RFC 6902 operations and RFC 6901 pointers."""
+
+from typing import Any, Literal, NotRequired, TypedDict
+
+from webhook.model.placement import Pointer
+
+
+class Operation(TypedDict):
+    """One RFC 6902 operation. We never remove what a person wrote, so there is no `from`."""
+
+    op: Literal["add", "replace", "test"]
+    path: str
+    value: NotRequired[Any]
+
+
+def pointer(path: Pointer) -> str:
+    """The JSON Pointer of a path; "/" and "~" inside a step are escaped (open-policy-agent/library#25)."""
+    return "".join(f"/{str(step).replace('~', '~0').replace('/', '~1')}" for step in path)
+
+
+def add(path: Pointer, value: Any) -> Operation:  # noqa: ANN401 - JSON
+    """Add a member (RFC 6902: one that is there is replaced) or insert into a list."""
+    return {"op": "add", "path": pointer(path), "value": value}
+
+
+def replace(path: Pointer, value: Any) -> Operation:  # noqa: ANN401 - JSON
+    """Replace a value that is there."""
+    return {"op": "replace", "path": pointer(path), "value": value}

@@ -1,0 +1,72 @@
+"""Where a pod may land: Kubernetes' own scheduling fields, read and typed."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeAlias
+
+Pointer: TypeAlias = tuple[str | int, ...]
+"""A path into an object, one reference token an entry (RFC 6901 before escaping)."""
+
+
+class Operator(StrEnum):
+    """Operators of a node selector requirement."""
+
+    IN = "In"
+    NOT_IN = "NotIn"
+    EXISTS = "Exists"
+    DOES_NOT_EXIST = "DoesNotExist"
+    GT = "Gt"
+    LT = "Lt"
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """One entry of matchExpressions or matchFields."""
+
+    key: str
+    operator: Operator
+    values: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """A node selector term: all of its requirements must hold; one without any matches nothing.
+
+    `expressions_are_a_list` says whether matchExpressions is there to append to.
+    """
+
+    expressions: tuple[Requirement, ...] = ()
+    fields: tuple[Requirement, ...] = ()
+    expressions_are_a_list: bool = False
+
+    @property
+    def empty(self) -> bool:
+        return not self.expressions and not self.fields
+
+
+@dataclass(frozen=True, slots=True)
+class Toleration:
+    """`operator` is Equal, Exists, Lt or Gt; an empty key with Exists tolerates every key, an empty effect every
+    effect."""
+
+    key: str = ""
+    operator: str = "Equal"
+    value: str = ""
+    effect: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """The scheduling fields of one pod spec.
+
+    `terms` are the ORed terms of required node affinity; None: there is no required node affinity.
+    `affinity_depth` counts how many of affinity, nodeAffinity, requiredDuringSchedulingIgnoredDuringExecution and
+    nodeSelectorTerms are there as maps or a list, so that a patch can make the missing parents and no more
+    (kubernetes#90623).
+    """
+
+    node_selector: tuple[tuple[str, str], ...] = ()
+    node_selector_is_a_map: bool = False
+    terms: tuple[Term, ...] | None = None
+    affinity_depth: int = 0
+    tolerations: tuple[Toleration, ...] = ()

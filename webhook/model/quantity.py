@@ -1,0 +1,66 @@
+"""Kubernetes quantities ("1500m", "32Gi", "1e3") as exact integers.
+
+The grammar is `resource.Quantity`'s (k8s.io/apimachinery, pkg/api/resource). The `kubernetes` package has a parser,
+but it takes NaN and expands "1e999999999" to a billion digits, which an admission webhook must not.
+"""
+
+import re
+from fractions import Fraction
+from functools import lru_cache
+
+MEBI = 1 << 20
+
+_GRAMMAR = re.compile(
+    r"([+-]?)(\d{1,40}(?:\.\d{0,40})?|\.\d{1,40})(|[KMGTPE]i|[numkMGTPE]|[eE][+-]?\d{1,3})\Z", re.ASCII
+)
+_SUFFIX: dict[str, Fraction] = {
+    "": Fraction(1),
+    **{f"{letter}i": Fraction(1024 ** (n + 1)) for n, letter in enumerate("KMGTPE")},
+    **{letter: Fraction(1000 ** (n + 1)) for n, letter in enumerate("kMGTPE")},
+    "m": Fraction(1, 1000),
+    "u": Fraction(1, 1000**2),
+    "n": Fraction(1, 1000**3),
+}
+_LARGEST = (1 << 63) - 1
+
+
+class QuantityError(ValueError):
+    """Not a quantity; the message shows the text, cut to a readable length."""
+
+
+def units(value: object) -> int:
+    """The quantity in whole units (bytes, devices, pods), rounded up as Kubernetes does, capped at 2^63 - 1.
+
+    Raises QuantityError for anything that the API server would refuse.
+    """
+    return _ceiling(_parsed(value), 1)
+
+
+def milli(value: object) -> int:
+    """The quantity in thousandths (CPU), rounded up, capped at 2^63 - 1. Raises QuantityError."""
+    return _ceiling(_parsed(value), 1000)
+
+
+def _ceiling(amount: Fraction, scale: int) -> int:
+    return min(-(-amount.numerator * scale // amount.denominator), _LARGEST)
+
+
+def _parsed(value: object) -> Fraction:
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise QuantityError(f"expected a quantity, got {type(value).__name__}")
+    if isinstance(value, int):
+        return Fraction(value)
+    return _parsed_text(value if isinstance(value, str) else repr(value))
+
+
+@lru_cache(maxsize=4096)
+def _parsed_text(text: str) -> Fraction:
+    found = _GRAMMAR.match(text) if len(text) <= 100 else None
+    if found is None:
+        raise QuantityError(f"expected a quantity, got {text[:40]!r}")
+    sign, number, suffix = found.groups()
+    factor = _SUFFIX.get(suffix)
+    if factor is None:
+        factor = Fraction(10) ** int(suffix[1:])
+    amount = Fraction(number) * factor
+    return -amount if sign == "-" else amount

@@ -1,0 +1,135 @@
+"""What a review found and decided."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from webhook.model.demand import Demand
+from webhook.model.finding import Finding
+from webhook.model.fleet import Model
+from webhook.model.job import TrainingJob
+from webhook.model.patch import Operation
+from webhook.model.policy import Policy
+from webhook.model.request import Request
+
+
+class Verdict(StrEnum):
+    """Admit leaves the object unchanged, Pin narrows it, Deny refuses it."""
+
+    ADMIT = "Admit"
+    PIN = "Pin"
+    DENY = "Deny"
+
+
+class Out(StrEnum):
+    """Why a candidate cannot be chosen, in the order in which reasons are told.
+
+    UNREACHABLE: one role's own selectors leave no node of this model.
+    """
+
+    MEMORY = "memory"
+    UNREACHABLE = "unreachable"
+    ROOM = "room"
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One model in the target pool, over all device roles.
+
+    `memory_mib` is the least that a node of it reports and `spread_percent` how much more the most generous one does;
+    `usable_mib` is the least less the policy's reserve. `devices` counts what its nodes offer *there*. `short_role`
+    names the role that could not be placed, and `pods` how many of its pods could be. `risk`: the demand's high end
+    with headroom exceeds what is usable.
+    """
+
+    model: Model
+    nodes: int
+    memory_mib: float
+    usable_mib: float
+    devices: int
+    spread_percent: float = 0
+    out: tuple[Out, ...] = ()
+    short_role: str = ""
+    pods: int = 0
+    risk: bool = False
+
+    @property
+    def memory_out(self) -> bool:
+        """It lacks the memory, whatever else it lacks."""
+        return Out.MEMORY in self.out
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """The target pool of a job's device roles together: the nodes on which its pods may land, in any passing state.
+
+    `nodes` counts them all; those of unknown model, those with devices of two models and those that offer only shares
+    are counted beside the candidates.
+    """
+
+    candidates: tuple[Candidate, ...] = ()
+    nodes: int = 0
+    unknown_nodes: int = 0
+    two_model_nodes: int = 0
+    share_nodes: int = 0
+
+    @property
+    def smallest(self) -> Candidate | None:
+        """The candidate with the least usable memory. Models without room for the gang count: unpinned ranks may land
+        there."""
+        return min(self.candidates, key=lambda one: (one.usable_mib, one.model.name), default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """The selector that leaves the chosen models: nodeSelector for one value, required affinity for several.
+
+    `roles` are the indexes of the job's roles to write it into. `restored`: put back from the old object.
+    """
+
+    key: str
+    values: tuple[str, ...]
+    roles: tuple[int, ...]
+    restored: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What a denying policy gives for one job. `models` are those left for it."""
+
+    verdict: Verdict
+    pool: Pool = Pool()
+    pin: Pin | None = None
+    models: tuple[Model, ...] = ()
+    findings: tuple[Finding, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Suggestion:
+    """A changed job that was decided again and admitted.
+
+    `kind` names its text, `facts` fill it. `operations` are the RFC 6902 operations that make the change.
+    """
+
+    kind: str
+    model: Model
+    facts: dict[str, str | int]
+    operations: tuple[Operation, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Review:
+    """Everything that `review()` has to say about one request.
+
+    `verdict` is what the object gets, `would_be` what a Deny policy would have given. `job` is None where the object
+    is none of our business or could not be read as a job; `because` then says why.
+    """
+
+    request: Request
+    policy: Policy
+    verdict: Verdict
+    would_be: Verdict
+    decision: Decision
+    demand: Demand
+    job: TrainingJob | None = None
+    suggestions: tuple[Suggestion, ...] = ()
+    because: str = ""
