@@ -55,6 +55,10 @@ class Model:
     vendor: str
     memory_mib: int | None = None
 
+    def __hash__(self) -> int:
+        """One model a product in a fleet: hashing all of it would cost more than the look-up it serves."""
+        return hash(self.product)
+
 
 @dataclass(frozen=True, slots=True)
 class DeviceColumn:

@@ -183,8 +183,8 @@ class TrainingJob:
 
     `coupling_because` says in a few words what decided the coupling. `started` is True once the kind's controller has
     begun to run it; `suspended` while its suspend field holds it back. `annotations_are_a_map` says whether there is a
-    metadata.annotations to add to. The three wishes and what is declared come from `samestep.dev/` annotations;
-    whether they count is the policy's say.
+    metadata.annotations to add to. What is declared and the wish come from `samestep.dev/`
+    annotations; whether they count is the policy's say.
     """
 
     kind: Kind
@@ -196,8 +196,6 @@ class TrainingJob:
     batch: Batch = Batch()
     declared: DeclaredMemory = DeclaredMemory()
     coupling_wish: Coupling | None = None
-    ignore_wish: str = ""
-    model_wish: str = ""
     record: PinRecord | None = None
     suspended: bool = False
     started: bool = False

@@ -18,6 +18,12 @@ def pointer(path: Pointer) -> str:
     return "".join(f"/{str(step).replace('~', '~0').replace('/', '~1')}" for step in path)
 
 
+def steps(text: str) -> Pointer:
+    """The path of a JSON Pointer; a step of digits is taken for the place in a list."""
+    unescaped = (step.replace("~1", "/").replace("~0", "~") for step in text.split("/")[1:])
+    return tuple(int(step) if step.isdecimal() else step for step in unescaped)
+
+
 def add(path: Pointer, value: Any) -> Operation:  # noqa: ANN401 - JSON
     """Add a member (RFC 6902: one that is there is replaced) or insert into a list."""
     return {"op": "add", "path": pointer(path), "value": value}

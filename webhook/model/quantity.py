@@ -33,28 +33,29 @@ def units(value: object) -> int:
 
     Raises QuantityError for anything that the API server would refuse.
     """
-    return _ceiling(_parsed(value), 1)
+    return _scaled(value, 1)
 
 
 def milli(value: object) -> int:
     """The quantity in thousandths (CPU), rounded up, capped at 2^63 - 1. Raises QuantityError."""
-    return _ceiling(_parsed(value), 1000)
+    return _scaled(value, 1000)
 
 
-def _ceiling(amount: Fraction, scale: int) -> int:
-    return min(-(-amount.numerator * scale // amount.denominator), _LARGEST)
-
-
-def _parsed(value: object) -> Fraction:
-    if isinstance(value, bool) or not isinstance(value, str | int | float):
+def _scaled(value: object, scale: int) -> int:
+    if isinstance(value, str):
+        return _ceiling(value, scale)
+    if isinstance(value, bool) or not isinstance(value, int | float):
         raise QuantityError(f"expected a quantity, got {type(value).__name__}")
-    if isinstance(value, int):
-        return Fraction(value)
-    return _parsed_text(value if isinstance(value, str) else repr(value))
+    return min(value * scale, _LARGEST) if isinstance(value, int) else _ceiling(repr(value), scale)
 
 
 @lru_cache(maxsize=4096)
-def _parsed_text(text: str) -> Fraction:
+def _ceiling(text: str, scale: int) -> int:
+    amount = _parsed(text) * scale
+    return min(-(-amount.numerator // amount.denominator), _LARGEST)
+
+
+def _parsed(text: str) -> Fraction:
     found = _GRAMMAR.match(text) if len(text) <= 100 else None
     if found is None:
         raise QuantityError(f"expected a quantity, got {text[:40]!r}")

@@ -83,13 +83,14 @@ class Pool:
 class Pin:
     """The selector that leaves the chosen models: nodeSelector for one value, required affinity for several.
 
-    `roles` are the indexes of the job's roles to write it into. `restored`: put back from the old object.
+    `roles` are the indexes of the job's roles to write it into. `ours` is False for a selector that is put back without
+    our ever having chosen it: it gets no record.
     """
 
     key: str
     values: tuple[str, ...]
     roles: tuple[int, ...]
-    restored: bool = False
+    ours: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,82 @@
+from importlib.resources import files
+
+import pytest
+import yaml
+from pydantic import ValidationError
+
+from webhook.catalog.launchers import Means, launchers, read_launchers
+
+FILE = """
+wrappers: [{programs: [env], takes: [-u]}]
+launchers: [{name: run, programs: [run], others: 1, nodes: [--n-nodes], spelling: Both, source: a test}]
+rendezvous: {nodes: [N], perNode: [P], total: [T], address: [A], local: [localhost], source: a test}
+trainers: [{name: one, microBatch: [--size], accumulation: [--steps], source: a test}]
+environment: {microBatch: [MICRO], uncertain: [SIZE], accumulation: [STEPS], globalBatch: [ALL], source: a test}
+"""
+
+
+def test_launchers_are_found_by_program_and_by_module() -> None:
+    known = launchers()
+    assert known.programs["torchrun"] is known.modules["torch.distributed.run"]
+    assert known.programs["accelerate"].subcommand == "launch"
+    assert "train.py" not in known.programs
+
+
+def test_a_parser_that_takes_both_spellings_has_both() -> None:
+    torchrun = launchers().programs["torchrun"]
+    assert torchrun.means["--nproc-per-node"] is torchrun.means["--nproc_per_node"] is Means.PER_NODE
+    assert launchers().flags["--micro-batch-size"].means is Means.MICRO_BATCH
+    assert "--micro_batch_size" not in launchers().flags
+
+
+def test_how_many_values_an_option_has_is_known() -> None:
+    torchrun, mpirun = launchers().programs["torchrun"], launchers().programs["mpirun"]
+    assert (torchrun.values["--standalone"], torchrun.values["--nnodes"], torchrun.others) == (0, 1, 1)
+    assert (mpirun.values["--mca"], mpirun.values["-x"], mpirun.others) == (2, 1, 0)
+
+
+def test_flags_of_one_program_go_before_all_others() -> None:
+    known = launchers()
+    assert known.flags["batch_size="].certain is False
+    assert known.flags_of["tune run"]["batch_size="].certain is True
+    assert "--per_device_train_batch_size" in known.flags_of["tune run"]
+
+
+def test_accumulation_is_spelled_as_the_trainer_does() -> None:
+    known = launchers()
+    assert known.flags["--per_device_train_batch_size"].accumulation_flag == "--gradient_accumulation_steps"
+    assert known.flags["--batch-size"].accumulation_flag == ""
+
+
+def test_every_entry_names_its_source() -> None:
+    text = files("webhook.catalog").joinpath("launchers.yaml").read_text(encoding="utf-8")
+    content = yaml.safe_load(text)
+    entries = [*content["launchers"], *content["trainers"], content["rendezvous"], content["environment"]]
+    assert all(entry["source"] for entry in entries)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "named"),
+    [
+        ("others: 1", "others: 2", "others"),
+        ("others: 1", "others: 1, switchs: [x]", "switchs"),
+        ("microBatch: [--size]", "microBatch: []", "microBatch"),
+        ("takes: [-u]", "takes: -u", "takes"),
+    ],
+)
+def test_a_bad_entry_is_named(before: str, after: str, named: str) -> None:
+    with pytest.raises(ValidationError, match=named):
+        read_launchers(FILE.replace(before, after))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "named"),
+    [
+        ("nodes: [--n-nodes]", "nodes: [--n-nodes], total: [--n_nodes]", "--n_nodes|--n-nodes"),
+        ("programs: [env]", "programs: [env, env]", "env"),
+        ("accumulation: [--steps]", "accumulation: [--size]", "--size"),
+    ],
+)
+def test_what_two_entries_claim_is_named(before: str, after: str, named: str) -> None:
+    with pytest.raises(ValueError, match=named):
+        read_launchers(FILE.replace(before, after))

@@ -1,0 +1,77 @@
+"""YAML as kubectl reads it: JSON's types and no others, dates stay text, keys are strings, and no key comes twice."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import yaml
+
+
+class YamlError(ValueError):
+    """Not YAML that Kubernetes takes. The message has the line and the column where there is one."""
+
+
+def load_all(text: str) -> Iterator[Any]:
+    """The documents of a text, one after the other. Raises YamlError, and nothing else."""
+    try:
+        yield from yaml.load_all(text, Loader=_Loader)
+    except yaml.MarkedYAMLError as error:
+        raise YamlError(_fault(error, text)) from None
+    except yaml.YAMLError as error:
+        raise YamlError(" ".join(str(error).split())) from None
+    except RecursionError:
+        raise YamlError("nested too deeply") from None
+
+
+def _fault(error: yaml.MarkedYAMLError, text: str) -> str:
+    """What is wrong, with its line; braces of a template that was not rendered (Helm, Jinja) get a hint."""
+    problem = error.problem or error.context or "not YAML"
+    mark = error.problem_mark
+    if mark is None:
+        return problem
+    line = text.splitlines()[mark.line : mark.line + 1]
+    hint = " (is this a template that was not rendered?)" if "{{" in "".join(line) else ""
+    return f"line {mark.line + 1}, column {mark.column + 1}: {problem}{hint}"
+
+
+class _Loader(yaml.CSafeLoader):
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:  # noqa: ARG002, FBT001, FBT002
+        if not isinstance(node, yaml.MappingNode):
+            raise yaml.MarkedYAMLError(problem="not a map", problem_mark=node.start_mark)
+        own = list(node.value)
+        self.flatten_mapping(node)
+        for key_node, _ in node.value:
+            if not isinstance(key_node, yaml.ScalarNode):
+                raise yaml.MarkedYAMLError(problem="expected a plain key", problem_mark=key_node.start_mark)
+        seen: set[str] = set()
+        for key_node, _ in own:  # what a merge brings in may be overridden
+            if key_node.value in seen:
+                raise yaml.MarkedYAMLError(
+                    problem=f'key "{key_node.value}" comes twice', problem_mark=key_node.start_mark
+                )
+            seen.add(key_node.value)
+        # Deep: an alias to what it stands in is an error, not an object that contains itself.
+        return {key_node.value: self.construct_object(value_node, deep=True) for key_node, value_node in node.value}
+
+
+def _number_or_boolean(loader: _Loader, node: yaml.ScalarNode) -> object:
+    if ":" in node.value:  # 12:30 is a number of base 60 in YAML 1.1, which Go's YAML never took up
+        return node.value
+    try:
+        return yaml.CSafeLoader.yaml_constructors[node.tag](loader, node)
+    except (ValueError, LookupError):  # more digits than Python takes from text, or "!!int" before something else
+        problem = f"not {'a boolean' if node.tag.endswith('bool') else 'a number'}"
+        raise yaml.MarkedYAMLError(problem=problem, problem_mark=node.start_mark) from None
+
+
+_YAML = "tag:yaml.org,2002:"
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag.removeprefix(_YAML) not in ("timestamp", "value")]
+    for first, resolvers in yaml.CSafeLoader.yaml_implicit_resolvers.items()
+}
+_Loader.yaml_constructors = {
+    tag: constructor
+    for tag, constructor in yaml.CSafeLoader.yaml_constructors.items()
+    if tag is None or tag.removeprefix(_YAML) in ("null", "str", "seq", "map")
+}
+for _name in ("bool", "int", "float"):
+    _Loader.add_constructor(f"{_YAML}{_name}", _number_or_boolean)

@@ -1,0 +1,1 @@
+"""From an object as the API server sends it to a `TrainingJob`."""

@@ -1,0 +1,148 @@
+"""The `samestep.dev/` annotations of a submitter."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any, TypeVar
+
+import orjson
+
+from webhook.intake.fields import dotted, mapping, shown
+from webhook.model.finding import Finding
+from webhook.model.job import Coupling, DeclaredMemory, Edit, PinRecord, Reading
+from webhook.model.quantity import MEBI, QuantityError, units
+from webhook.model.request import Object
+
+PREFIX = "samestep.dev/"
+
+_MEMORY = ("memory-per-device", "memory-fixed", "memory-per-sample")
+_KEYS = (*_MEMORY, "micro-batch", "coupling", "pinned")
+_WISHES = {
+    one.value: one
+    for one in (
+        Coupling.SYNCHRONOUS,
+        Coupling.INDEPENDENT,
+        Coupling.ASYNCHRONOUS,
+        Coupling.HETEROGENEITY_AWARE,
+    )
+}
+_NUMBER = re.compile(r"0{0,9}[1-9]\d{0,9}\Z", re.ASCII)
+_LARGEST = 1 << 31
+_LONGEST_RECORD = 4096
+_MOST_UNKNOWN = 3
+_UNDECLARED = DeclaredMemory()
+_Value = TypeVar("_Value")
+
+
+@dataclass(frozen=True, slots=True)
+class Annotations:
+    """What they say, and findings for those that cannot be read."""
+
+    declared: DeclaredMemory = _UNDECLARED
+    micro_batch: Reading | None = None
+    coupling: Coupling | None = None
+    record: PinRecord | None = None
+    are_a_map: bool = False
+    findings: tuple[Finding, ...] = ()
+
+
+def read_annotations(metadata: Object) -> Annotations:
+    """Ours among metadata.annotations: SST106 for each that cannot be read, SST101 for keys that we do not know, SST103
+    where two say the same. Raises Unreadable where annotations are no map."""
+    present: Mapping[Any, object] = mapping(metadata, "annotations", ("metadata",))
+    ours = {
+        key.removeprefix(PREFIX): value
+        for key, value in present.items()
+        if isinstance(key, str) and key.startswith(PREFIX)
+    }
+    are_a_map = isinstance(metadata.get("annotations"), dict)
+    if not ours:
+        return Annotations(are_a_map=are_a_map)
+    reader = _Reader(ours)
+    memory = DeclaredMemory(*(reader.read(name, _mebibytes, "a quantity above zero") for name in _MEMORY))
+    batch = reader.read("micro-batch", _number, f"a whole number from 1 to {_LARGEST}")
+    return Annotations(
+        declared=memory,
+        micro_batch=None if batch is None else _reading(str(ours["micro-batch"]), batch),
+        coupling=reader.read("coupling", _WISHES.get, f"one of {', '.join(_WISHES)}"),
+        record=_record(ours.get("pinned")),
+        are_a_map=are_a_map,
+        findings=(*reader.findings, *_contradiction(memory), *_unknown(ours)),
+    )
+
+
+class _Reader:
+    def __init__(self, ours: Object) -> None:
+        self._ours = ours
+        self.findings: list[Finding] = []
+
+    def read(self, name: str, parse: Callable[[str], _Value | None], expected: str) -> _Value | None:
+        """The annotation of that name as `parse` has it, which gives nothing for what it cannot read."""
+        written = self._ours.get(name)
+        if written is None:
+            return None
+        value = parse(written) if isinstance(written, str) else None
+        if not value:
+            where, got = _where(name), shown(written)
+            problem = f"{PREFIX}{name}: expected {expected}, got {got}"
+            facts = {"problem": problem, "annotation": f"{PREFIX}{name}", "expected": expected, "got": got}
+            self.findings.append(Finding("SST106", where, facts))
+            return None
+        return value
+
+
+def _mebibytes(text: str) -> float | None:
+    try:
+        size = units(text)
+    except QuantityError:
+        return None
+    return size / MEBI if size > 0 else None
+
+
+def _number(text: str) -> int | None:
+    value = int(text) if _NUMBER.match(text) else 0
+    return value if value <= _LARGEST else None
+
+
+def _reading(written: str, value: int) -> Reading:
+    key = f"{PREFIX}micro-batch"
+    change = Edit(f"annotation {key}", ("metadata", "annotations", key), sign=": ", old=written)
+    return Reading(value, _where("micro-batch"), key, edit=change)
+
+
+def _record(written: object) -> PinRecord | None:
+    """The pin recorded earlier. It is only a memory: one that cannot be read is none."""
+    if not isinstance(written, str) or len(written) > _LONGEST_RECORD:
+        return None
+    try:
+        record = orjson.loads(written)
+    except ValueError:
+        return None
+    match record:
+        case {"key": str(key), "values": [str(), *_] as values, "policy": str(policy)}:
+            if all(isinstance(value, str) for value in values):
+                return PinRecord(key, tuple(values), policy)
+    return None
+
+
+def _contradiction(memory: DeclaredMemory) -> Iterator[Finding]:
+    if memory.per_device_mib is not None and (memory.fixed_mib, memory.per_sample_mib) != (None, None):
+        other = _MEMORY[1] if memory.fixed_mib is not None else _MEMORY[2]
+        problem = f"{PREFIX}memory-per-device stands beside {PREFIX}{other}; memory-per-device is taken"
+        facts = {"problem": problem, "taken": f"{PREFIX}memory-per-device", "other": f"{PREFIX}{other}"}
+        yield Finding("SST103", _where("memory-per-device"), facts)
+
+
+def _unknown(ours: Object) -> Iterator[Finding]:
+    unknown = [name for name in ours if name not in _KEYS]
+    for name in unknown[:_MOST_UNKNOWN]:
+        near = get_close_matches(name[:63], _KEYS, n=1)
+        meant = f"{PREFIX}{near[0]}" if near else ""
+        known = shown(f"{PREFIX}{name}")[1:-1]
+        problem = f"unknown annotation {known}" + (f", did you mean {meant}?" if meant else "")
+        yield Finding("SST101", _where(name), {"problem": problem, "annotation": known, "meant": meant}, "annotation")
+
+
+def _where(name: str) -> str:
+    return dotted(("metadata", "annotations", f"{PREFIX}{name}"))

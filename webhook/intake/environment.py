@@ -1,0 +1,109 @@
+"""A container's environment and `$(VAR)` in its command, as the kubelet expands it."""
+
+import re
+
+from webhook.intake.fields import Unreadable, objects, texts
+from webhook.intake.words import UNREAD, Budget, Origin, Piece, Place, Word
+from webhook.model.placement import Pointer
+from webhook.model.request import Object
+
+# k8s.io/kubernetes, third_party/forked/golang/expansion: `$$` is a dollar sign, an unknown name stays as it is. The
+# name is bounded here so that a row of "$(" without an end is read once and not once for each.
+_REFERENCE = re.compile(r"\$(?:\$|\(([^()$\s]{1,256})\))")
+
+
+class Environment:
+    """The literal environment variables of one container; those with `valueFrom` are there but unread."""
+
+    __slots__ = ("_at", "_budget", "_known")
+
+    def __init__(self, container: Object, at: Pointer, budget: Budget) -> None:
+        self._at = at
+        self._budget = budget
+        # An index and a raw value until somebody asks: most variables are never looked at.
+        self._known: dict[str, tuple[int, str] | Word | None] = {}
+        for index, entry in enumerate(objects(container, "env", at)):
+            name = entry.get("name")
+            if not isinstance(name, str):
+                raise Unreadable((*at, "env", index, "name"), "a string", name)
+            value = entry.get("value") or ""
+            if not isinstance(value, str):
+                raise Unreadable((*at, "env", index, "value"), "a string", value)
+            if entry.get("valueFrom") is not None:
+                self._known[name] = None
+            elif "$" in value:
+                self._known[name] = self.expand(value, Origin((*at, "env", index, "value"), value, name))
+            else:
+                self._known[name] = (index, value)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._known
+
+    def sets_any(self, names: frozenset[str]) -> bool:
+        """Whether any of these variables is set here."""
+        return not names.isdisjoint(self._known)
+
+    def get(self, name: str) -> Word | None:
+        """The value of a variable; None where it is not set here, or not known."""
+        known = self._known.get(name)
+        if isinstance(known, Word) or known is None:
+            return known
+        index, value = known
+        origin = Origin((*self._at, "env", index, "value"), value, name)
+        return Word(value, (Piece(value, origin),), value)
+
+    def expand(self, raw: str, origin: Origin) -> Word:
+        """A string of the container with its references replaced."""
+        pieces: list[Piece] = []
+        done = 0
+        for reference in _REFERENCE.finditer(raw):
+            name = reference[1]
+            if name is not None and name not in self._known:
+                continue
+            if done < reference.start():
+                pieces.append(Piece(raw[done : reference.start()], origin, done))
+            done = reference.end()
+            if name is None:
+                pieces.append(Piece("$", origin, done - 1))
+                continue
+            value = self.get(name)
+            if value is None or not self._budget.take(len(value.text) + len(value.pieces)):
+                pieces.append(Piece(UNREAD, None))
+            else:
+                pieces.extend(value.pieces)
+        if done < len(raw) or not pieces:
+            pieces.append(Piece(raw[done:], origin, done))
+        return Word("".join(piece.text for piece in pieces), tuple(pieces), raw)
+
+
+class Argv:
+    """A container's command and args, in one line."""
+
+    __slots__ = ("_at", "_command", "_expanded", "_raw", "texts")
+
+    def __init__(self, container: Object, at: Pointer, environment: Environment) -> None:
+        command, args = texts(container, "command", at), texts(container, "args", at)
+        self._at = at
+        self._command = len(command)
+        self._raw = [*command, *args]
+        self._expanded: dict[int, Word] = {}
+        self.texts: list[str] = list(self._raw)
+        for index, raw in enumerate(self._raw):
+            if "$" in raw:
+                origin = self._origin(index)
+                word = environment.expand(raw, origin)._replace(after=Place(origin, None))
+                self._expanded[index] = word
+                self.texts[index] = word.text
+
+    def word(self, index: int) -> Word:
+        """The word at an index, with the places that its characters come from."""
+        expanded = self._expanded.get(index)
+        if expanded is not None:
+            return expanded
+        origin, raw = self._origin(index), self._raw[index]
+        return Word(raw, (Piece(raw, origin),), raw, Place(origin, None))
+
+    def _origin(self, index: int) -> Origin:
+        if index < self._command:
+            return Origin((*self._at, "command", index), self._raw[index])
+        return Origin((*self._at, "args", index - self._command), self._raw[index])

@@ -1,0 +1,131 @@
+"""What a container's launchers and environment say about nodes and processes."""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from webhook.catalog.launchers import Means, launchers
+from webhook.intake.commands import Invocation, Launch, Variables
+from webhook.intake.words import Listed, Number, Word
+from webhook.model.job import Edit
+
+# 2, or MIN:MAX as torchrun takes it.
+_COUNT = re.compile(r"0{0,9}(\d{1,9})(?::0{0,9}(\d{1,9}))?\Z", re.ASCII)
+_REFERENCES = re.compile(r"\$[({]?([A-Za-z_][A-Za-z0-9_]*)")
+_LONGEST = 60
+
+
+class Stated(NamedTuple):
+    """A number of nodes or processes: from `low` to `high`, both None where it cannot be read; `number` is None where
+    it is a variable without a value in the object."""
+
+    name: str
+    low: int | None
+    high: int | None
+    number: Number | None
+
+    @property
+    def says(self) -> str:
+        """How people would quote it: "--nnodes=2"."""
+        text = self.number.written if self.number else self.name
+        return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+
+    @property
+    def references(self) -> frozenset[str]:
+        """The variables on which a number that cannot be read depends."""
+        if self.low is not None:
+            return frozenset()
+        return frozenset(_REFERENCES.findall(self.number.written)) if self.number else frozenset({self.name})
+
+    def edit(self, *, plus: int, times: int) -> Edit:
+        """How to make the number follow the number of pods; what that makes of a range is not for us to say."""
+        if self.number is None or self.low is None or self.low != self.high:
+            return Edit(self.name, None)
+        return self.number.edit(plus=plus, times=times)
+
+
+class Evidence(NamedTuple):
+    """One launcher, or the rendezvous environment, of one container.
+
+    `nodes` and `total` are None where nothing is said of them; `processes` is what is said of one node. `open`: a file
+    or an option that cannot be read may say how many nodes there are, or the address of another node is set.
+    """
+
+    says: str
+    nodes: Stated | None = None
+    total: Stated | None = None
+    processes: Stated | None = None
+    one_node: bool = False
+    open: bool = False
+
+    def spans(self, devices: int) -> bool:
+        """Whether it reaches over several pods of so many devices; what cannot be read is taken to."""
+        if self.nodes is not None:
+            return self.nodes.high is None or self.nodes.high > 1
+        if self.one_node:
+            return False
+        if self.total is not None:
+            return self.total.high is None or self.total.high > max(devices, 1)
+        return self.open
+
+    @property
+    def because(self) -> str:
+        """What shows it, in a few words: "torchrun --nnodes=2"."""
+        stated = self.nodes or self.total
+        return f"{self.says} {stated.says}".strip() if stated else self.says
+
+
+def evidence(found: Sequence[Invocation], environment: Variables) -> list[Evidence]:
+    """Everything that one container says, its launchers first. Launchers that are told the number of nodes do not look
+    into the environment for it."""
+    launches: dict[int, Launch] = {id(launch): launch for one in found for launch in one.launches}
+    seen = [_launched(launch) for launch in launches.values()]
+    if any(one.nodes or one.one_node for one in seen):
+        return seen
+    environments = {id(one.environment): one.environment for one in found} or {0: environment}
+    return seen + [one for variables in environments.values() for one in _rendezvous(variables)]
+
+
+def _launched(launch: Launch) -> Evidence:
+    stated = {means: _stated(number) for means, number in launch.given}
+    return Evidence(
+        launch.name,
+        stated.get(Means.NODES),
+        stated.get(Means.TOTAL),
+        stated.get(Means.PER_NODE),
+        launch.one_node,
+        launch.hidden,
+    )
+
+
+def _rendezvous(variables: Variables) -> Iterator[Evidence]:
+    if not variables.sets_any(launchers().rendezvous_names):
+        return
+    known = launchers().rendezvous
+    nodes, total, processes = (
+        next((_variable(name, variables.get(name)) for name in names if name in variables), None)
+        for names in (known.nodes, known.total, known.per_node)
+    )
+    address = next((name for name in known.address if name in variables), "")
+    if nodes or total:
+        yield Evidence("", nodes, total, processes)
+    elif address:
+        word = variables.get(address)
+        hosts = set() if word is None else {word.text, word.text.rpartition(":")[0]}
+        yield Evidence(address, processes=processes, open=known.local.isdisjoint(hosts))
+    elif processes:
+        yield Evidence("", processes=processes)
+
+
+def _variable(name: str, word: Word | None) -> Stated:
+    if word is None:
+        return Stated(name, None, None, None)
+    return _stated(Number(f"{name}=", Listed([word]), 0, 0))
+
+
+def _stated(number: Number) -> Stated:
+    counted = _COUNT.match(number.text)
+    if counted is None:
+        return Stated(number.name, None, None, number)
+    low, high = int(counted[1]), int(counted[2] or counted[1])
+    return Stated(number.name, low, max(low, high), number)

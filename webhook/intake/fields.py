@@ -1,0 +1,153 @@
+"""Typed access to decoded JSON: what has the wrong type is named by its path and by what stands there."""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Any
+
+from webhook.model.finding import Finding
+from webhook.model.placement import Pointer
+from webhook.model.request import Object
+
+EMPTY: Object = MappingProxyType({})
+_INT32 = (1 << 31) - 1
+_PLAIN = re.compile(r"[\w-]+\Z")
+_LONGEST = 64
+
+
+class Unreadable(Exception):
+    """A field of the job has a type that Kubernetes does not take there."""
+
+    def __init__(self, at: Pointer, expected: str, value: object) -> None:
+        super().__init__(at, expected, value)
+        self.at = at
+        self.expected = expected
+        self.value = value
+
+    def finding(self) -> Finding:
+        """SST101, with the field's path and what stands there."""
+        where, got = dotted(self.at), shown(self.value)
+        problem = f"{where}: expected {self.expected}, got {got}"
+        return Finding("SST101", where, {"problem": problem, "expected": self.expected, "got": got})
+
+
+def mapping(parent: Object, key: str, at: Pointer) -> Object:
+    """The map under a key of the map at `at`; empty where it is absent or null."""
+    value = parent.get(key)
+    if value is None:
+        return EMPTY
+    if isinstance(value, dict):
+        return value
+    raise Unreadable((*at, key), "a map", value)
+
+
+def items(parent: Object, key: str, at: Pointer) -> Sequence[Any]:
+    """The list under a key; empty where it is absent or null."""
+    value = parent.get(key)
+    if value is None:
+        return ()
+    if isinstance(value, list):
+        return value
+    raise Unreadable((*at, key), "a list", value)
+
+
+def objects(parent: Object, key: str, at: Pointer) -> Sequence[Object]:
+    """The list of maps under a key; empty where it is absent or null."""
+    found = items(parent, key, at)
+    for index, value in enumerate(found):
+        if not isinstance(value, dict):
+            raise Unreadable((*at, key, index), "a map", value)
+    return found
+
+
+def texts(parent: Object, key: str, at: Pointer) -> Sequence[str]:
+    """The list of strings under a key; empty where it is absent or null."""
+    found = items(parent, key, at)
+    for index, value in enumerate(found):
+        if not isinstance(value, str):
+            raise Unreadable((*at, key, index), "a string", value)
+    return found
+
+
+def text(parent: Object, key: str, at: Pointer, default: str = "") -> str:
+    """The string under a key; the default where it is absent or null."""
+    value = parent.get(key)
+    if value is None:
+        return default
+    if isinstance(value, str):
+        return value
+    raise Unreadable((*at, key), "a string", value)
+
+
+def found(source: Object, path: tuple[str, ...], at: Pointer = ()) -> object:
+    """Whatever stands at a path below `source`; None where a part of the path is absent or null."""
+    value: object = source
+    for depth, key in enumerate(path):
+        if value is None:
+            return None
+        if not isinstance(value, Mapping):
+            raise Unreadable((*at, *path[:depth]), "a map", value)
+        value = value.get(key)
+    return value
+
+
+def count(source: Object, path: tuple[str, ...], at: Pointer = ()) -> int | None:
+    """The whole number at a path, as an int32 from zero; None where it is absent or null."""
+    value = found(source, path, at)
+    if value is None:
+        return None
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if type(value) is int and 0 <= value <= _INT32:
+        return value
+    raise Unreadable((*at, *path), f"a whole number from 0 to {_INT32}", value)
+
+
+def flag(source: Object, path: tuple[str, ...]) -> bool:
+    """The boolean at a path; False where it is absent or null."""
+    value = found(source, path)
+    if value is None or isinstance(value, bool):
+        return value is True
+    raise Unreadable(path, "true or false", value)
+
+
+def dotted(at: Pointer) -> str:
+    """A path as people read it: `spec.template.spec.containers[0].resources.limits[nvidia.com/gpu]`."""
+    steps = [_step(token if isinstance(token, int) else token[: _LONGEST + 1]) for token in at]
+    return "".join(steps).removeprefix(".")
+
+
+@lru_cache(maxsize=1024)
+def _step(token: str | int) -> str:
+    if isinstance(token, str) and _PLAIN.match(token) and len(token) <= _LONGEST:
+        return f".{token}"
+    return f"[{_printable(str(token))}]"
+
+
+def shown(value: object) -> str:
+    """A value as a message shows it: short, on one line, and safe to encode."""
+    match value:
+        case None:
+            return "nothing"
+        case bool():
+            return "true" if value else "false"
+        case str():
+            return f'"{_printable(value)}"'
+        case int() if value.bit_length() > 100:
+            return "a huge number"
+        case int() | float():
+            return str(value)
+        case dict():
+            return "a map"
+        case list():
+            return "a list"
+    return f"a {type(value).__name__}"
+
+
+def _printable(value: str) -> str:
+    cut = value if len(value) <= _LONGEST else f"{value[:_LONGEST]}…"
+    escaped = json.dumps(cut, ensure_ascii=False)[1:-1].replace('\\"', '"')
+    # Lone surrogates are valid JSON escapes that no encoder takes.
+    return escaped.encode("utf-8", "backslashreplace").decode()
