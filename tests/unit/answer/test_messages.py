@@ -1,0 +1,279 @@
+"""What people read, word for word. After a change of a text: `pytest --snapshot-update`, and read the difference."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+from click.testing import CliRunner
+from syrupy.assertion import SnapshotAssertion
+
+from controlplane.nodes import A100_80GB, RTX_5090, RTX_PRO_6000, Card, gpu_node
+from tests.samples import Json, ask, demo_nodes, fleet, job, nodes, patched, pod, pytorchjob
+from webhook.answer.message import message
+from webhook.answer.response import admission_response
+from webhook.answer.texts import texts
+from webhook.answer.warnings import warnings
+from webhook.catalog.codes import codes
+from webhook.cli import main
+from webhook.model.policy import Policy, RoomRule, ValidationAction
+from webhook.model.request import Stage, User
+from webhook.model.verdict import Review, Verdict
+
+PRODUCT = "nvidia.com/gpu.product"
+TWO_TO_ONE = nodes((RTX_5090, 2, 8), (RTX_PRO_6000, 2, 4))
+"""The fleet of the design's example: twice as many small cards as large ones."""
+
+
+def ddp(*flags: str, workers: int = 8, name: str = "ddp") -> Json:
+    """The job of the design's example: 2 GiB and 684 MiB a sample, on every GPU."""
+    spec = pod(command=("torchrun", "train.py", *flags))
+    return pytorchjob(spec, workers=workers, name=name, memory_fixed="2Gi", memory_per_sample="684Mi")
+
+
+def with_master(spec: Json, *, workers: int, **annotations: str) -> Json:
+    obj = pytorchjob(spec, workers=workers, **annotations)
+    obj["spec"]["pytorchReplicaSpecs"]["Master"] = {"replicas": 1, "template": {"spec": spec}}
+    return obj
+
+
+def on_two_vendors() -> Review:
+    amd = gpu_node("amd", RTX_5090, devices=8)
+    amd["metadata"]["labels"] = {"amd.com/gpu.product-name": "AMD_Instinct_MI300X_OAM", "amd.com/gpu.vram": "192G"}
+    for amounts in (amd["status"]["capacity"], amd["status"]["allocatable"]):
+        amounts["amd.com/gpu"] = amounts.pop("nvidia.com/gpu")
+    obj = pytorchjob(workers=3)
+    master = pod(gpus=2, device="amd.com/gpu")
+    obj["spec"]["pytorchReplicaSpecs"]["Master"] = {"replicas": 1, "template": {"spec": master}}
+    return ask(obj, [*demo_nodes(), amd])
+
+
+def pinned_apart() -> Review:
+    obj = pytorchjob(pod(nodeSelector={PRODUCT: RTX_5090.product}), workers=3)
+    master = pod(nodeSelector={PRODUCT: RTX_PRO_6000.product})
+    obj["spec"]["pytorchReplicaSpecs"]["Master"] = {"replicas": 1, "template": {"spec": master}}
+    return ask(obj)
+
+
+def widened_while_it_runs() -> Review:
+    before = pytorchjob(pod(nodeSelector={PRODUCT: RTX_PRO_6000.product}))
+    before["status"] = {"conditions": [{"type": "Running", "status": "True"}]}
+    return ask(pytorchjob(pod(nodeSelector={"kubernetes.io/os": "linux"})), old=before)
+
+
+def on_many_models() -> Review:
+    cards = [(gpu_card(index), 1, 4) for index in range(8)]
+    return ask(pytorchjob(pod(gpus=4), workers=4), nodes(*cards))
+
+
+def gpu_card(index: int) -> Card:
+    return Card(f"NVIDIA-Made-Up-{index}", 16_384 + 1024 * index, "made-up", (1, 0))
+
+
+def micro_batch_for_all() -> Json:
+    """Megatron-LM: the global batch stays by itself."""
+    flags = ("--micro-batch-size=64", "--global-batch-size=1024")
+    spec = pod(command=("torchrun", "pretrain_gpt.py", *flags))
+    return pytorchjob(spec, workers=4, memory_fixed="2Gi", memory_per_sample="2Gi")
+
+
+DENIALS = {
+    "memory and room, the design's example": ask(ddp("--per_device_train_batch_size", "64"), TWO_TO_ONE),
+    "memory, by micro-batch": ask(ddp("--per_device_train_batch_size=256", workers=4)),
+    "memory, where accumulation follows by itself": ask(micro_batch_for_all()),
+    "memory, per device": ask(pytorchjob(memory_per_device="120Gi")),
+    "memory, pinned to the small card by its user": ask(
+        pytorchjob(pod(nodeSelector={PRODUCT: RTX_5090.product}), memory_per_device="44Gi")
+    ),
+    "memory, micro-batch not certain": ask(
+        pytorchjob(
+            pod(command=("python", "train.py", "--batch-size", "64")), memory_fixed="100Gi", memory_per_sample="1Gi"
+        )
+    ),
+    "memory, independent pods": ask(
+        job(pod(gpus=1, command=["python", "trial.py"]), indexed=False, pods=8, memory_per_device="144Gi")
+    ),
+    "room": ask(pytorchjob(pod(gpus=4), workers=4)),
+    "room, with all that has to change": ask(
+        with_master(pod(gpus=4, command=("torchrun", "--nnodes=4", "train.py")), workers=3)
+    ),
+    "room, of an Indexed Job": ask(job(pod(gpus=4, command=("torchrun", "--nnodes=4", "train.py")), pods=4)),
+    "room, by pods": ask(pytorchjob(pod(gpus=3), workers=3)),
+    "room, more models than fit": on_many_models(),
+    "roles pinned apart by their user": pinned_apart(),
+    "annotation": ask(pytorchjob(memory_per_device="lots")),
+    "not pinned": ask(pytorchjob(memory_per_device="44Gi"), stage=Stage.VALIDATE),
+    "widened while it runs": widened_while_it_runs(),
+    "two vendors": on_two_vendors(),
+}
+
+
+def unlabelled() -> Json:
+    node = gpu_node("odd", RTX_5090)
+    for key in ("product", "memory"):
+        del node["metadata"]["labels"][f"nvidia.com/gpu.{key}"]
+    return node
+
+
+def two_models_in_one() -> Json:
+    node = gpu_node("odd", RTX_PRO_6000, devices=4)
+    node["metadata"]["labels"]["nvidia.com/gpu.count"] = "2"
+    return node
+
+
+def shared() -> Json:
+    node = gpu_node("shared", RTX_5090, devices=8)
+    node["metadata"]["labels"] |= {"nvidia.com/gpu.replicas": "4", PRODUCT: f"{RTX_5090.product}-SHARED"}
+    return node
+
+
+def child_of_a_job() -> Review:
+    obj = job(pods=2)
+    owner = {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "name": "p", "uid": "u", "controller": True}
+    obj["metadata"]["ownerReferences"] = [owner]
+    return ask(obj, user=User("system:serviceaccount:kubeflow:training-operator"))
+
+
+def dropped_by_an_update() -> Review:
+    submitted = pytorchjob(memory_per_device="44Gi")
+    changed = {**submitted, "spec": {**submitted["spec"], "runPolicy": {"backoffLimit": 1}}}
+    return ask(changed, old=patched(ask(submitted)))
+
+
+def growing() -> list[Json]:
+    known = demo_nodes()
+    for one in known:
+        one["metadata"]["labels"]["karpenter.sh/nodepool"] = "gpus"
+    return known
+
+
+def not_separable() -> Review:
+    """A node of the same product that says no memory: it is unknown, and no label tells it from the rest."""
+    known = nodes((gpu_card(60), 3, 4))
+    del known[2]["metadata"]["labels"]["nvidia.com/gpu.memory"]
+    return ask(pytorchjob(memory_per_device="20Gi"), known)
+
+
+def fragmented() -> Review:
+    """Two pods of 3 and one of 2 keep every bound on two nodes of 4, but the first two leave 1 and 1."""
+    obj = pytorchjob(pod(gpus=3), workers=2, memory_per_device="44Gi")
+    obj["spec"]["pytorchReplicaSpecs"]["Master"] = {"replicas": 1, "template": {"spec": pod(gpus=2)}}
+    return ask(obj)
+
+
+STALE = fleet(demo_nodes(), taken_at=0.0)
+WIDE = pytorchjob(pod(gpus=4), workers=4)
+WARN = Policy(validation_action=ValidationAction.WARN)
+
+WARNINGS = {
+    "pinned": ask(pytorchjob(memory_per_device="44Gi")),
+    "pinned, memory unknown": ask(pytorchjob()),
+    "pinned, the batch alone is missing": ask(pytorchjob(memory_fixed="2Gi", memory_per_sample="684Mi")),
+    "kept off": ask(
+        job(pod(gpus=8), pods=1, memory_per_device="44Gi"),
+        nodes((RTX_5090, 1, 8), (A100_80GB, 1, 8), (RTX_PRO_6000, 1, 8)),
+    ),
+    "put back": dropped_by_an_update(),
+    "tight": ask(pytorchjob(memory_per_device="31Gi"), nodes((RTX_5090, 4, 4))),
+    "too small for some of the independent pods": ask(
+        job(pod(gpus=1, command=["python", "trial.py"]), indexed=False, pods=8, memory_per_device="44Gi")
+    ),
+    "memory, nodes of unknown model": ask(pytorchjob(memory_per_device="120Gi"), [*demo_nodes(), unlabelled()]),
+    "memory, stale fleet": ask(pytorchjob(memory_per_device="120Gi"), STALE, now=400.0),
+    "memory, warning policy": ask(pytorchjob(memory_per_device="120Gi"), policy=WARN),
+    "room, nodes of unknown model": ask(WIDE, [*demo_nodes(), unlabelled()]),
+    "room, stale fleet": ask(WIDE, STALE, now=400.0),
+    "room, nodes may be added": ask(WIDE, growing()),
+    "room, policy prefers": ask(WIDE, policy=Policy(room=RoomRule.PREFER)),
+    "room, warning policy": ask(WIDE, policy=WARN),
+    "room, update": ask(WIDE, old=pytorchjob(pod(gpus=4), workers=2)),
+    "room, coupling assumed": ask(job(pod(gpus=4, command=["python", "train.py"]), pods=4)),
+    "no node in view": ask(pytorchjob(pod(nodeSelector={"zone": "typo"}))),
+    "only shares": ask(pytorchjob(workers=2), [shared()]),
+    "only nodes of two models": ask(pytorchjob(workers=2), [two_models_in_one()]),
+    "only nodes of unknown model": ask(pytorchjob(workers=2), [unlabelled()]),
+    "no label separates": not_separable(),
+    "room, fragmented": fragmented(),
+    "child": child_of_a_job(),
+    "unknown kind": ask({"apiVersion": "leaderworkerset.x-k8s.io/v1", "kind": "LeaderWorkerSet", "spec": pod()}),
+    "wrong type": ask(pytorchjob(workers="two")),  # type: ignore[arg-type]
+    "unknown annotation": ask(pytorchjob(memory_per_devise="44Gi")),
+    "processes without devices": ask(pytorchjob(pod(gpus=0, command=("torchrun", "--nproc-per-node=8", "train.py")))),
+}
+
+each_denial = pytest.mark.parametrize("name", list(DENIALS))
+each_warning = pytest.mark.parametrize("name", list(WARNINGS))
+
+
+@each_denial
+def test_a_denial_reads_like_this(name: str, snapshot: SnapshotAssertion) -> None:
+    assert lines(message(DENIALS[name])) == snapshot
+
+
+@each_denial
+def test_a_denial_fits_where_it_is_printed(name: str) -> None:
+    text = message(DENIALS[name])
+    first, *_, last = text.splitlines()
+    assert len(text) < 1000
+    assert len(first) < 250
+    assert last == f"Policy one-model-per-job. samestep explain {first.split()[0]}"
+    assert [line for line in text.splitlines() if not line.isprintable() or line != line.rstrip()] == []
+
+
+@each_denial
+def test_a_denial_is_answered_as_forbidden_with_a_cause_for_each_finding(name: str) -> None:
+    outcome = DENIALS[name]
+    response = admission_response(outcome)
+    assert (response["allowed"], response["status"]["code"], response["status"]["reason"]) == (False, 403, "Forbidden")
+    assert [one["reason"] for one in response["status"]["details"]["causes"]] == [
+        one.code for one in outcome.decision.findings
+    ]
+    assert not {"patch", "patchType", "warnings"} & set(response)
+
+
+@each_warning
+def test_a_warning_reads_like_this(name: str, snapshot: SnapshotAssertion) -> None:
+    assert warnings(WARNINGS[name]) == snapshot
+
+
+@each_warning
+def test_a_warning_fits_into_its_header(name: str) -> None:
+    told = warnings(WARNINGS[name])
+    assert WARNINGS[name].verdict is not Verdict.DENY
+    assert 1 <= len(told) <= 3
+    assert [line for line in told if len(line) > 120 or "…" in line or not line.isprintable()] == []
+
+
+def test_a_name_cannot_break_a_line_of_anybodys_terminal_or_log() -> None:
+    outcome = ask(pytorchjob(name="a\x1b[31m\nb\u2028c", memory_per_device="120Gi"))
+    assert "that a [31m b c may use has that" in message(outcome).splitlines()[0]
+
+
+def test_every_text_belongs_to_a_code() -> None:
+    assert {key.partition("/")[0] for key in texts()["findings"]} <= set(codes())
+
+
+def test_check_prints_what_the_submitter_reads_and_what_changes(tmp_path: Path, snapshot: SnapshotAssertion) -> None:
+    (tmp_path / "nodes.yaml").write_text(yaml.safe_dump_all(TWO_TO_ONE))
+    single = job(pod(gpus=1), pods=1, name="single")
+    jobs = [
+        ddp("--per_device_train_batch_size", "64"),
+        ddp("--per_device_train_batch_size", "64", workers=4, name="ddp-half"),
+        ddp("--per_device_train_batch_size", "32", "--gradient_accumulation_steps", "2", name="ddp-accumulating"),
+        single,
+        {
+            "apiVersion": "leaderworkerset.x-k8s.io/v1",
+            "kind": "LeaderWorkerSet",
+            "metadata": {"name": "x"},
+            "spec": pod(),
+        },
+    ]
+    (tmp_path / "jobs.yaml").write_text(yaml.safe_dump_all(jobs))
+    command = ["check", "-f", str(tmp_path / "jobs.yaml"), "--fleet", str(tmp_path / "nodes.yaml")]
+    result = CliRunner().invoke(main, command)
+    assert result.exit_code == 1
+    assert lines(result.stdout) == snapshot
+
+
+def lines(text: str) -> list[str]:
+    """As a list, so that the snapshot shows blank lines and trailing spaces."""
+    return text.splitlines()

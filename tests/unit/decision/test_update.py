@@ -1,0 +1,107 @@
+"""CREATE decides, UPDATE keeps."""
+
+from copy import deepcopy
+
+from controlplane.nodes import RTX_5090, RTX_PRO_6000
+from tests.samples import Json, ask, codes, job, patched, pod, products, pytorchjob, worker
+from webhook.model.request import User
+from webhook.model.verdict import Verdict
+
+PRODUCT = "nvidia.com/gpu.product"
+KUEUE = User("system:serviceaccount:kueue-system:kueue-controller-manager")
+
+
+def running(obj: Json) -> Json:
+    obj = deepcopy(obj)
+    started = {"startTime": "2026-01-01T00:00:00Z"} if obj["kind"] == "Job" else {"conditions": [{"type": "Running"}]}
+    obj["status"] = started
+    return obj
+
+
+def test_a_recorded_pin_that_an_update_dropped_is_put_back() -> None:
+    submitted = pytorchjob(memory_per_device="44Gi")
+    stored = running(patched(ask(submitted)))
+    again = deepcopy(submitted)
+    again["spec"]["runPolicy"] = {"backoffLimit": 1}
+    outcome = ask(again, old=stored)
+    assert outcome.verdict is Verdict.PIN
+    assert worker(patched(outcome)) == worker(stored)
+    assert patched(outcome)["metadata"]["annotations"] == stored["metadata"]["annotations"]
+
+
+def test_an_unrecorded_selector_is_put_back_only_where_the_template_is_immutable() -> None:
+    without = job(pods=2)
+    pinned = job(
+        pod(nodeSelector={PRODUCT: RTX_PRO_6000.product}, command=("torchrun", "--nnodes=2", "train.py")), pods=2
+    )
+    outcome = ask(without, old=running(pinned))
+    assert outcome.verdict is Verdict.PIN
+    assert worker(patched(outcome)) == worker(pinned)
+    assert "annotations" not in patched(outcome)["metadata"]
+    loose = pytorchjob(pod(nodeSelector={PRODUCT: RTX_PRO_6000.product}))
+    assert ask(pytorchjob(), old=loose).decision.pin != outcome.decision.pin
+
+
+def test_suspend_flips_are_admitted_unread() -> None:
+    before, after = job(), job()
+    before["spec"]["suspend"], after["spec"]["suspend"] = True, False
+    outcome = ask(after, old=before)
+    assert (outcome.verdict, codes(outcome)) == (Verdict.ADMIT, [])
+
+
+def test_selectors_that_a_queue_adds_are_admitted_and_warned_of_where_they_exclude_the_pin() -> None:
+    before = job(pod(nodeSelector={PRODUCT: RTX_PRO_6000.product}))
+    before["spec"]["suspend"] = True
+    after = deepcopy(before)
+    after["spec"]["suspend"] = False
+    worker(after)["nodeSelector"]["flavor"] = "none-has-this"
+    outcome = ask(after, old=before, user=KUEUE)
+    assert (outcome.verdict, codes(outcome)) == (Verdict.ADMIT, ["SST403"])
+
+
+def test_a_job_that_has_not_started_is_decided_anew_and_keeps_its_pin_while_it_passes() -> None:
+    stored = patched(ask(pytorchjob(memory_per_device="20Gi")))
+    kept = stored["metadata"]["annotations"]["samestep.dev/pinned"]
+    small = RTX_5090.product if RTX_PRO_6000.product in kept else RTX_PRO_6000.product
+    assert products(ask(stored)) != [small]
+    changed = deepcopy(stored)
+    changed["spec"]["pytorchReplicaSpecs"]["Worker"]["replicas"] = 3
+    assert ask(changed, old=stored).verdict is Verdict.ADMIT
+
+
+def test_an_update_is_never_denied_for_room() -> None:
+    before = pytorchjob(pod(gpus=4), workers=2)
+    after = pytorchjob(pod(gpus=4), workers=4)
+    outcome = ask(after, old=before)
+    assert outcome.verdict is Verdict.PIN
+    assert "SST401" in codes(outcome)
+
+
+def test_a_running_job_is_denied_only_for_what_the_update_makes_worse() -> None:
+    before = running(pytorchjob(memory_per_device="44Gi"))
+    worker(before)["nodeSelector"] = {PRODUCT: RTX_PRO_6000.product}
+    worse = deepcopy(before)
+    worse["spec"]["pytorchReplicaSpecs"]["Worker"]["replicas"] = 3
+    worse["metadata"]["annotations"]["samestep.dev/memory-per-device"] = "120Gi"
+    assert codes(ask(worse, old=before)) == ["SST201"]
+    already = deepcopy(worse)
+    already["spec"]["pytorchReplicaSpecs"]["Worker"]["replicas"] = 2
+    assert ask(already, old=worse).verdict is Verdict.ADMIT
+
+
+def test_a_running_job_may_not_be_widened_to_a_second_model() -> None:
+    before = running(pytorchjob(pod(nodeSelector={PRODUCT: RTX_PRO_6000.product})))
+    after = running(pytorchjob(pod(nodeSelector={"kubernetes.io/os": "linux"})))
+    assert codes(ask(after, old=before)) == ["SST302"]
+
+
+def test_an_update_that_leaves_spec_alone_is_not_ours() -> None:
+    before, after = pytorchjob(memory_per_device="120Gi"), pytorchjob(memory_per_device="120Gi")
+    after["metadata"]["labels"] = {"a": "b"}
+    assert ask(after, old=before).because == "spec unchanged"
+
+
+def test_a_dying_object_is_never_held_back() -> None:
+    after = pytorchjob(memory_per_device="120Gi")
+    after["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    assert ask(after, old=pytorchjob(workers=1)).verdict is Verdict.ADMIT

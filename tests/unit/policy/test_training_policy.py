@@ -1,0 +1,183 @@
+"""`TrainingPolicy` as YAML: what it resolves to, and what is refused."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from pydantic import ValidationError
+
+from webhook.model.job import Coupling
+from webhook.model.policy import PinWhen, Policy, RoomRule, Strategy, UnknownNodes, ValidationAction
+from webhook.policy.load import PolicyError, load_policy
+from webhook.policy.training_policy import TrainingPolicy, faults
+
+DEFAULT = Path(__file__).parents[3] / "policies" / "one-model-per-job.yaml"
+
+
+def resolved(**spec: Any) -> Policy:  # noqa: ANN401 - fields of a spec
+    return TrainingPolicy.model_validate(_document(spec)).resolved()
+
+
+def refused(**spec: Any) -> list[str]:  # noqa: ANN401 - fields of a spec
+    with pytest.raises(ValidationError) as caught:
+        TrainingPolicy.model_validate(_document(spec))
+    return faults(caught.value)
+
+
+def test_the_policy_that_is_written_out_equals_the_built_in_default() -> None:
+    assert load_policy(DEFAULT) == Policy()
+    assert TrainingPolicy.model_validate({**_document(), "metadata": {"name": Policy().name}}).resolved() == Policy()
+
+
+def test_the_policy_that_is_written_out_names_every_field_that_has_a_default_value() -> None:
+    written = yaml.safe_load(DEFAULT.read_text())["spec"]
+    assert written == TrainingPolicy.model_validate(_document()).spec.model_dump(
+        mode="json", by_alias=True, exclude_none=True
+    )
+
+
+def test_every_setting_arrives() -> None:
+    policy = resolved(
+        validationActions=["Warn"],
+        pin={"when": "Always", "strategy": "Ordered", "order": ["H100"], "keys": ["gpu-type"]},
+        memory={"reserve": "1Gi", "headroom": "12%"},
+        coupling={"whenUnknown": "Independent"},
+        room="Ignore",
+        unknownNodes="Deny",
+        staleAfter="90s",
+        annotations={"declare": False, "coupling": True},
+    )
+    assert policy == Policy(
+        name="mine",
+        validation_action=ValidationAction.WARN,
+        pin_when=PinWhen.ALWAYS,
+        strategy=Strategy.ORDERED,
+        order=("H100",),
+        pin_keys=("gpu-type",),
+        reserve_mib=1024,
+        headroom_percent=12,
+        when_unknown=Coupling.INDEPENDENT,
+        room=RoomRule.IGNORE,
+        unknown_nodes=UnknownNodes.DENY,
+        stale_after_s=90,
+        declare=False,
+        coupling=True,
+    )
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("5m", 300), ("90s", 90), ("1h30m", 5400), ("1h1m1s", 3661), ("0s", 0)])
+def test_durations_are_hours_minutes_and_seconds(text: str, seconds: int) -> None:
+    assert resolved(staleAfter=text).stale_after_s == seconds
+
+
+@pytest.mark.parametrize("text", ["", "5", "5x", "5d", "1m1h", "-5m", "5 m", "1.5h", 5])
+def test_any_other_duration_is_refused_by_name(text: object) -> None:
+    assert [line.partition(":")[0] for line in refused(staleAfter=text)] == ["spec.staleAfter"]
+
+
+@pytest.mark.parametrize(("text", "mib"), [("640Mi", 640), ("1Gi", 1024), ("0", 0), ("1048576", 1), ("0.5Gi", 512)])
+def test_memory_is_a_quantity(text: str, mib: float) -> None:
+    assert resolved(memory={"reserve": text}).reserve_mib == mib
+
+
+@pytest.mark.parametrize("text", ["lots", "-1Gi", "1GiB", "1 Gi", "", "NaN", "9" * 60, 5])
+def test_any_other_memory_is_refused_by_name(text: object) -> None:
+    assert [line.partition(":")[0] for line in refused(memory={"reserve": text})] == ["spec.memory.reserve"]
+
+
+@pytest.mark.parametrize(("text", "percent"), [("5%", 5), ("0%", 0), ("100%", 100)])
+def test_headroom_is_a_whole_percentage(text: str, percent: int) -> None:
+    assert resolved(memory={"headroom": text}).headroom_percent == percent
+
+
+@pytest.mark.parametrize("text", ["5", "5.5%", "-5%", "%", "5 %", "1000%", 5])
+def test_any_other_headroom_is_refused_by_name(text: object) -> None:
+    assert [line.partition(":")[0] for line in refused(memory={"headroom": text})] == ["spec.memory.headroom"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "field"),
+    [
+        ({"validationActions": []}, "spec.validationActions"),
+        ({"validationActions": ["Deny", "Warn"]}, "spec.validationActions"),
+        ({"validationActions": "Deny"}, "spec.validationActions"),
+        ({"validationActions": ["Dny"]}, "spec.validationActions.0"),
+        ({"pin": {"when": "Sometimes"}}, "spec.pin.when"),
+        ({"pin": {"wenn": "Always"}}, "spec.pin.wenn"),
+        ({"pin": {"strategy": "mostFree"}}, "spec.pin.strategy"),
+        ({"pin": {"order": "H100"}}, "spec.pin.order"),
+        ({"pin": {"keys": [1]}}, "spec.pin.keys.0"),
+        ({"coupling": {"whenUnknown": "Serving"}}, "spec.coupling.whenUnknown"),
+        ({"coupling": {"when_unknown": "Synchronous"}}, "spec.coupling.when_unknown"),
+        ({"room": "Maybe"}, "spec.room"),
+        ({"unknownNodes": True}, "spec.unknownNodes"),
+        ({"annotations": {"declare": "perhaps"}}, "spec.annotations.declare"),
+        ({"likeness": {}}, "spec.likeness"),
+    ],
+)
+def test_a_value_or_field_that_is_not_known_is_refused_by_name(spec: dict[str, object], field: str) -> None:
+    assert refused(**spec)[0].startswith(f"{field}: ")
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"metadata": {}}, "metadata.name"),
+        ({"metadata": {"name": ""}}, "metadata.name"),
+        ({"kind": "Policy"}, "kind"),
+        ({"apiVersion": "samestep.dev/v2"}, "apiVersion"),
+        ({"status": {}}, "status"),
+    ],
+)
+def test_what_is_no_such_policy_is_refused_by_field(change: dict[str, object], field: str) -> None:
+    with pytest.raises(ValidationError) as caught:
+        TrainingPolicy.model_validate(_document() | change)
+    assert faults(caught.value)[0].startswith(f"{field}: ")
+
+
+def test_a_directory_holds_one_policy_beside_its_tests(tmp_path: Path) -> None:
+    (tmp_path / "policy.yaml").write_text(yaml.safe_dump(_document({"room": "Prefer"})))
+    (tmp_path / "policy.test.yaml").write_text("kind: PolicyTest\n")
+    (tmp_path / "notes.md").write_text("not a policy")
+    assert load_policy(tmp_path).room is RoomRule.PREFER
+
+
+def test_two_policies_are_refused_until_one_can_steer(tmp_path: Path) -> None:
+    for name in ("a.yaml", "b.yml"):
+        (tmp_path / name).write_text(yaml.safe_dump(_document()))
+    with pytest.raises(PolicyError, match="expected one TrainingPolicy, found 2"):
+        load_policy(tmp_path)
+
+
+def test_no_policy_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "empty.yaml").write_text("---\n# nothing\n")
+    with pytest.raises(PolicyError, match="expected one TrainingPolicy, found 0"):
+        load_policy(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"spec: [", r"bad\.yaml: line 2, column 1"),
+        (b"\x89PNG", r"bad\.yaml: not UTF-8 text"),
+        (b"- a list\n", r"bad\.yaml: document: Input should be"),
+        (b"kind: a\nkind: b\n", r"bad\.yaml: line 2, column 1: key \"kind\" comes twice"),
+        (b"a: " + b"9" * 5000, r"bad\.yaml: line 1, column 4: not a number"),
+        (b"kind: TrainingPolicy\n", r"bad\.yaml: apiVersion: Field required; metadata: Field required"),
+    ],
+)
+def test_a_file_that_is_no_good_is_told_by_name(tmp_path: Path, content: bytes, said: str) -> None:
+    (tmp_path / "bad.yaml").write_bytes(content)
+    with pytest.raises(PolicyError, match=said):
+        load_policy(tmp_path / "bad.yaml")
+
+
+def test_a_file_that_is_not_there_is_told_by_name(tmp_path: Path) -> None:
+    with pytest.raises(PolicyError, match=r"none\.yaml: No such file"):
+        load_policy(tmp_path / "none.yaml")
+
+
+def _document(spec: dict[str, Any] | None = None) -> dict[str, Any]:
+    named = {"apiVersion": "samestep.dev/v1alpha1", "kind": "TrainingPolicy", "metadata": {"name": "mine"}}
+    return {**named, "spec": spec} if spec else named

@@ -1,0 +1,1 @@
+"""From a review to what people and the API server read."""

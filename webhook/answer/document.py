@@ -1,0 +1,126 @@
+"""A review as the stable document that programs read (design 3)."""
+
+from typing import Any
+
+from webhook.answer.message import suggested
+from webhook.answer.response import patch
+from webhook.answer.wording import one_line, sentence
+from webhook.catalog.codes import action_of
+from webhook.model.fleet import Model
+from webhook.model.job import TrainingJob
+from webhook.model.patch import steps
+from webhook.model.placement import place
+from webhook.model.verdict import Candidate, Out, Review
+from webhook.sizing.demand import size
+
+_CODE = {Out.MEMORY: "SST201", Out.UNREACHABLE: "SST401", Out.ROOM: "SST401"}
+API_VERSION = "samestep.dev/v1alpha1"
+
+
+def review_list(items: list[dict[str, Any]], errors: list[dict[str, str]]) -> dict[str, Any]:
+    """The whole document. Keys are only ever added."""
+    return {"apiVersion": API_VERSION, "kind": "ReviewList", "items": items, "errors": errors}
+
+
+def document(review: Review, source: str) -> dict[str, Any]:
+    """One item; every key is always there. `source` says which file and document."""
+    decision = review.decision
+    pin = decision.pin
+    smallest = decision.pool.smallest
+    return {
+        "object": reference(review),
+        "source": source,
+        "verdict": review.verdict,
+        "wouldBe": review.would_be,
+        "policy": review.policy.name,
+        "outside": review.because or None,
+        "pin": {"key": pin.key, "values": list(pin.values)} if pin else None,
+        "models": [model.product for model in decision.models],
+        "patch": patch(review),
+        "job": _job(review.job, review) if review.job else None,
+        "demand": {
+            "lowMib": _whole(review.demand.low_mib),
+            "likelyMib": _whole(review.demand.likely_mib),
+            "highMib": _whole(review.demand.high_mib),
+            "source": review.demand.source,
+        },
+        "pool": {
+            "nodes": decision.pool.nodes,
+            "unknownNodes": decision.pool.unknown_nodes,
+            "twoModelNodes": decision.pool.two_model_nodes,
+            "shareNodes": decision.pool.share_nodes,
+            "smallestUsableMib": _whole(smallest.usable_mib) if smallest else None,
+            "candidates": [_candidate(one, decision.models) for one in decision.pool.candidates],
+        },
+        "findings": [
+            {
+                "code": one.code,
+                "severity": action_of(one),
+                "field": one_line(one.where) or None,
+                "message": sentence(one, review),
+            }
+            for one in decision.findings
+        ],
+        "suggestions": [
+            {
+                "change": suggested(one),
+                "field": place(steps(one.operations[0]["path"])),
+                "value": one.operations[0].get("value"),
+                "model": one.model.product,
+                "patch": list(one.operations),
+            }
+            for one in review.suggestions
+        ],
+    }
+
+
+def reference(review: Review) -> dict[str, str | None]:
+    """Which object was reviewed; `generateName` stands with a "*" for a name that is not there yet."""
+    metadata = review.request.object.get("metadata")
+    name = metadata.get("name") if isinstance(metadata, dict) else None
+    return {
+        "apiVersion": review.request.kind.api_version,
+        "kind": review.request.kind.kind,
+        "namespace": review.request.namespace or None,
+        "name": review.job.name if review.job else name if isinstance(name, str) else None,
+    }
+
+
+def _job(job: TrainingJob, review: Review) -> dict[str, Any]:
+    batch = size(job, review.policy).micro_batch
+    return {
+        "coupling": job.coupling,
+        "couplingBecause": job.coupling_because,
+        "devices": sum(role.pods * role.devices for role in job.device_roles),
+        "microBatch": batch.value if batch else None,
+        "microBatchFrom": batch.field if batch else None,
+        "roles": [
+            {
+                "name": role.name,
+                "pods": role.pods,
+                "gang": role.gang,
+                "device": role.device or None,
+                "devices": role.devices,
+            }
+            for role in job.roles
+        ],
+    }
+
+
+def _candidate(one: Candidate, chosen: tuple[Model, ...]) -> dict[str, Any]:
+    return {
+        "model": one.model.product,
+        "memoryMib": _whole(one.memory_mib),
+        "usableMib": _whole(one.usable_mib),
+        "nodes": one.nodes,
+        "devicesThere": one.devices,
+        # What is free now is not looked at yet: null, never a guess.
+        "devicesNow": None,
+        "feasible": not one.out,
+        "because": [_CODE[reason] for reason in one.out],
+        "chosen": one.model in chosen,
+    }
+
+
+def _whole(mib: float | None) -> int | None:
+    return None if mib is None else round(mib)

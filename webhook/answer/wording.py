@@ -1,0 +1,87 @@
+"""From findings to sentences."""
+
+import re
+
+from webhook.answer.texts import texts
+from webhook.model.demand import Demand
+from webhook.model.finding import Finding
+from webhook.model.job import TrainingJob
+from webhook.model.verdict import Review
+from webhook.sizing.demand import size
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
+
+
+def sentence(finding: Finding, review: Review) -> str:
+    """One line for one finding, without its code; control characters of names and values are gone."""
+    words = texts()
+    pattern = words["findings"][f"{finding.code}/{finding.variant}" if finding.variant else finding.code]
+    return one_line(pattern.format(**_figures(review), **_facts(finding)))
+
+
+def one_line(text: str) -> str:
+    """The text without control characters: what a user wrote may end up in other people's terminals and logs."""
+    return _CONTROL.sub(" ", text).strip()
+
+
+def gib(mib: float, *, unit: bool = True) -> str:
+    """MiB as people read memory: "44.8 GiB"."""
+    return f"{mib / 1024:.1f} GiB" if unit else f"{mib / 1024:.1f}"
+
+
+def need(demand: Demand) -> str:
+    """What every GPU must have, with where the figure is from; empty where it is not known."""
+    low, likely, high = demand.low_mib, demand.likely_mib, demand.high_mib
+    if low is None or likely is None or high is None:
+        return ""
+    words = texts()["need"]
+    if low == high:
+        return str(words["exact"].format(low=gib(low)))
+    figures = {"low": gib(low, unit=False), "likely": gib(likely), "high": gib(high, unit=False)}
+    return str(words["interval"].format(**figures))
+
+
+def gang(job: TrainingJob) -> str:
+    """What must run at once: "16 GPUs (8 pods with 2 each)"."""
+    words = texts()["gang"]
+    roles = [role for role in job.device_roles if role.gang]
+    facts = {"devices": wanted(job), "pods": sum(role.gang for role in roles)}
+    each = {role.devices for role in roles}
+    if len(each) != 1:
+        return str(words["devices"].format(**facts))
+    return str(words["pods"].format(each=each.pop(), **facts))
+
+
+def wanted(job: TrainingJob) -> int:
+    """Devices that must be there at once."""
+    return sum(role.gang * role.devices for role in job.device_roles)
+
+
+def _figures(review: Review) -> dict[str, str]:
+    """The placeholders that any text may use."""
+    job = review.job
+    if job is None:
+        return {"job": "", "need": "", "batch": "", "gang": "", "room": ""}
+    words = texts()
+    by_sample = job.declared.per_device_mib is None and job.declared.per_sample_mib is not None
+    batch = size(job, review.policy).micro_batch if by_sample else None
+    prefix = words["demand"]
+    if batch is not None:
+        pattern = words["batch"] if batch.certain else words["batch_total"]
+        prefix = pattern.format(batch=batch.value, flag=batch.name)
+    roomy = any(not one.memory_out for one in review.decision.pool.candidates)
+    return {
+        "job": job.name,
+        "need": need(review.demand),
+        "batch": prefix,
+        "gang": gang(job),
+        "room": words["room"].format(devices=wanted(job)) if roomy else "",
+    }
+
+
+def _facts(finding: Finding) -> dict[str, str]:
+    """A finding's facts as text; memory ("usable_mib") loses its unit from the name and gets one in the text."""
+    return {
+        key.removesuffix("_mib"): gib(float(value)) if key.endswith("_mib") else str(value)
+        for key, value in finding.facts.items()
+    }

@@ -1,0 +1,1 @@
+"""Gates and choice: from a job, its demand, the fleet and a policy to a verdict. Pure."""

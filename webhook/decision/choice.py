@@ -1,0 +1,62 @@
+"""Of the candidates left, which one (design 1: choice)."""
+
+from collections.abc import Callable
+
+from webhook.model.demand import Demand
+from webhook.model.job import PinRecord
+from webhook.model.policy import Policy, RoomRule, Strategy
+from webhook.model.verdict import Candidate, Out
+
+
+def choose(
+    among: tuple[Candidate, ...], demand: Demand, policy: Policy, recorded: Callable[[Candidate], bool]
+) -> Candidate:
+    """The best of `among`, which must not be empty, in this order: has room, fits at the high end, the policy's
+    strategy, what was `recorded` before, name.
+
+    What is free *now* is not known yet; until it is, *there* stands for it.
+    """
+    strategy = _unknown_demand if policy.strategy is None and not demand.known else _STRATEGIES[policy.strategy]
+
+    def rank(one: Candidate) -> tuple[object, ...]:
+        short = policy.room is not RoomRule.IGNORE and bool({Out.ROOM, Out.UNREACHABLE} & set(one.out))
+        return (short, one.risk, *strategy(one, policy), not recorded(one), one.model.name)
+
+    return min(among, key=rank)
+
+
+def names_model(record: PinRecord | None) -> Callable[[Candidate], bool]:
+    """Whether a candidate is the one that an earlier answer recorded."""
+    values = frozenset(record.values) if record else frozenset()
+    return lambda one: one.model.product in values
+
+
+def _most_free(one: Candidate, _: Policy) -> tuple[float, ...]:
+    return (-one.devices,)
+
+
+def _best_fit(one: Candidate, _: Policy) -> tuple[float, ...]:
+    return (one.usable_mib,)
+
+
+def _largest(one: Candidate, _: Policy) -> tuple[float, ...]:
+    return (-one.usable_mib,)
+
+
+def _ordered(one: Candidate, policy: Policy) -> tuple[float, ...]:
+    names = [name for name in policy.order if name in (one.model.product, one.model.name)]
+    return (policy.order.index(names[0]) if names else len(policy.order),)
+
+
+def _unknown_demand(one: Candidate, _: Policy) -> tuple[float, ...]:
+    """The larger memory is the safer guess among those with room; where none has, most devices."""
+    return (-one.usable_mib,) if not one.out else (-one.devices,)
+
+
+_STRATEGIES = {
+    None: _most_free,
+    Strategy.MOST_FREE: _most_free,
+    Strategy.BEST_FIT: _best_fit,
+    Strategy.LARGEST: _largest,
+    Strategy.ORDERED: _ordered,
+}

@@ -1,0 +1,243 @@
+"""From a sized job to a decision: the gates in their order, then the choice, then the pin (design 1)."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+
+from webhook.decision.choice import choose, names_model
+from webhook.decision.pin import pin_to
+from webhook.decision.pool import TargetPool, candidates, packs, target_pool, told
+from webhook.decision.scope import Scope, Treatment, scope
+from webhook.model.finding import Action, Finding
+from webhook.model.fleet import Fleet
+from webhook.model.job import PinRecord, TrainingJob
+from webhook.model.placement import place
+from webhook.model.policy import PinWhen, Policy, RoomRule, UnknownNodes
+from webhook.model.verdict import Candidate, Decision, Out, Pool, Verdict
+from webhook.sizing.demand import Sized
+
+SPREAD_PERCENT = 2
+"""One product's memory may differ by this much (ECC, drivers) before it is worth telling."""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One job before the gates. `keep` is the pin recorded in the old object of an UPDATE: it stays while it passes;
+    `on_update`: an UPDATE is never denied for room."""
+
+    job: TrainingJob
+    sized: Sized
+    fleet: Fleet
+    policy: Policy
+    now: float
+    keep: PinRecord | None = None
+    on_update: bool = False
+
+    @property
+    def scope(self) -> Scope:
+        return scope(self.job, self.policy)
+
+    @property
+    def stale_s(self) -> float:
+        """How far past the policy's limit the fleet's age is, as an age in seconds; 0 while it is fresh."""
+        age = self.now - self.fleet.taken_at if self.fleet.taken_at is not None else 0.0
+        return age if age > self.policy.stale_after_s else 0.0
+
+
+def decide(case: Case) -> Decision:
+    """The decision at CREATE (and anew at an UPDATE of a job that has not started)."""
+    treatment = case.scope.treatment
+    if case.job.child_of is not None:
+        return _child(case)
+    if treatment is Treatment.NONE:
+        return Decision(Verdict.ADMIT)
+    return decide_in(target_pool(case.job, case.fleet), case)
+
+
+def decide_in(pool: TargetPool, case: Case) -> Decision:
+    """The decision in a pool that has been computed (the validating stage leaves out models it has just met)."""
+    treatment = case.scope.treatment
+    weighed = candidates(pool, case.sized.demand, case.policy, gang=treatment is Treatment.ONE_MODEL)
+    figures = told(pool, weighed)
+    if not pool.nodes:
+        return Decision(Verdict.ADMIT, figures, findings=(no_node(case.job),))
+    vendors = sorted({one.column.vendor for one in pool.roles if one.column})
+    if len(vendors) > 1 and treatment is Treatment.ONE_MODEL:
+        return Decision(Verdict.DENY, figures, findings=(Finding("SST501", facts={"vendors": ", ".join(vendors)}),))
+    if not weighed:
+        return Decision(Verdict.ADMIT, figures, findings=_nothing_known(pool, treatment))
+    if all(one.memory_out for one in weighed):
+        return _memory_denies(pool, case, figures)
+    return _TREAT[treatment](pool, case, weighed, figures)
+
+
+def no_node(job: TrainingJob) -> Finding:
+    """No node in view could ever hold a pod: a typo, an empty autoscaled pool and a node being replaced look alike."""
+    role = job.device_roles[0]
+    return Finding("SST403", place(role.spec), {"devices": role.devices, "device": role.device, "role": role.name})
+
+
+def memory_withheld(pool: TargetPool, case: Case) -> str:
+    """Why nothing may be denied for memory: the variant of the finding's text, empty where denial stands."""
+    if (pool.unknown or pool.two_models) and case.policy.unknown_nodes is UnknownNodes.WITHHOLD:
+        return "unknown"
+    return "stale" if case.stale_s else ""
+
+
+def out_of_memory(case: Case) -> Finding:
+    """No model has the memory; it points at the micro-batch, or at the annotations that declare the demand."""
+    return Finding("SST201", case.sized.micro_batch.field if case.sized.micro_batch else "metadata.annotations")
+
+
+def _memory_denies(pool: TargetPool, case: Case, figures: Pool) -> Decision:
+    if withheld := memory_withheld(pool, case):
+        finding = replace(out_of_memory(case), facts=_age(case), variant=withheld, action=Action.WARN)
+        return Decision(Verdict.ADMIT, figures, findings=(finding,))
+    return Decision(Verdict.DENY, figures, findings=(out_of_memory(case),))
+
+
+def _one_model(pool: TargetPool, case: Case, weighed: tuple[Candidate, ...], figures: Pool) -> Decision:
+    """Coupled ranks: one candidate with memory and room for the gang."""
+    policy = case.policy
+    fitting = tuple(one for one in weighed if not one.memory_out)
+    # A model that a role's own selectors exclude is no matter of room.
+    gates = {Out.UNREACHABLE} if policy.room is RoomRule.IGNORE else set(Out)
+    roomy = tuple(one for one in fitting if gates.isdisjoint(one.out))
+    findings: list[Finding] = []
+    if not roomy:
+        withheld = _room_withheld(pool, case)
+        reachable = tuple(one for one in fitting if Out.UNREACHABLE not in one.out)
+        if not withheld:
+            lacking = "SST201" if len(fitting) < len(weighed) else "SST401"
+            finding = Finding(lacking, place(case.job.device_roles[0].spec))
+            return Decision(Verdict.DENY, figures, findings=(finding,))
+        findings.append(Finding("SST401", "", _age(case), withheld, Action.WARN))
+        if withheld in ("unknown", "stale") or not reachable:
+            return Decision(Verdict.ADMIT, figures, findings=tuple(findings))
+        roomy = reachable
+    kept = names_model(case.keep)
+    chosen = next((one for one in roomy if kept(one)), None)
+    if case.keep is not None and chosen is None:
+        findings.append(Finding("SST105", facts={"values": ", ".join(case.keep.values)}))
+    if chosen is None:
+        chosen = choose(roomy, case.sized.demand, policy, names_model(case.job.record))
+    findings.extend(_of_chosen(pool, case, weighed, chosen))
+    if not chosen.out and not packs(pool, chosen.model):
+        findings.append(Finding("SST401", "", {"model": chosen.model.name}, "packing", Action.WARN))
+    if policy.pin_when is PinWhen.NEVER:
+        return Decision(Verdict.ADMIT, figures, findings=tuple(findings))
+    alone = pool.nodes == pool.models[chosen.model]
+    if alone and policy.pin_when is PinWhen.WHEN_MIXED:
+        return Decision(Verdict.ADMIT, figures, models=(chosen.model,), findings=tuple(findings))
+    return _pinned(pool, case, (chosen,), figures, findings, gang=True)
+
+
+def _not_out(pool: TargetPool, case: Case, weighed: tuple[Candidate, ...], figures: Pool) -> Decision:
+    """One node: kept off the models that are out, and not narrowed further."""
+    left = tuple(one for one in weighed if not one.memory_out)
+    if len(left) == len(weighed) or case.policy.pin_when is PinWhen.NEVER:
+        models = tuple(one.model for one in left)
+        return Decision(Verdict.ADMIT, figures, models=models, findings=tuple(_unknown_or_tight(case, weighed)))
+    return _pinned(pool, case, left, figures, [*_smallest(weighed), *_unknown_or_tight(case, left)], gang=False)
+
+
+def _memory_only(_: TargetPool, case: Case, weighed: tuple[Candidate, ...], figures: Pool) -> Decision:
+    """Independent pods: each runs where it lands, so models that are out are a warning that names them."""
+    out = [one.model.name for one in weighed if one.memory_out]
+    findings = tuple(_unknown_or_tight(case, weighed))
+    if out:
+        findings = (Finding("SST202", facts={"models": ", ".join(out)}, variant="independent"),)
+    models = tuple(one.model for one in weighed)
+    return Decision(Verdict.ADMIT, figures, models=models, findings=findings)
+
+
+_TREAT: dict[Treatment, Callable[[TargetPool, Case, tuple[Candidate, ...], Pool], Decision]] = {
+    Treatment.ONE_MODEL: _one_model,
+    Treatment.NOT_OUT: _not_out,
+    Treatment.MEMORY_ONLY: _memory_only,
+}
+
+
+def _child(case: Case) -> Decision:
+    """A child of a decided job is judged on itself alone: told where it spans models, never pinned or denied."""
+    if not case.job.device_roles:
+        return Decision(Verdict.ADMIT)
+    pool = target_pool(case.job, case.fleet)
+    figures = told(pool, candidates(pool, case.sized.demand, case.policy, gang=False))
+    names = ", ".join(model.name for model in pool.models)
+    findings = (Finding("SST303", facts={"models": names}),) if len(pool.models) > 1 else ()
+    return Decision(Verdict.ADMIT, figures, models=tuple(pool.models), findings=findings)
+
+
+def _pinned(
+    pool: TargetPool,
+    case: Case,
+    left: tuple[Candidate, ...],
+    figures: Pool,
+    findings: list[Finding],
+    *,
+    gang: bool,
+) -> Decision:
+    models = tuple(one.model for one in left)
+    pin = pin_to(pool, models, case.policy, gang=gang)
+    if pin is None:
+        findings.append(Finding("SST307", facts={"models": ", ".join(one.name for one in models)}))
+        return Decision(Verdict.ADMIT, figures, findings=tuple(findings))
+    if not pin.roles:
+        return Decision(Verdict.ADMIT, figures, models=models, findings=tuple(findings))
+    facts = {"models": ", ".join(one.name for one in models), "key": pin.key, "values": ", ".join(pin.values)}
+    findings.insert(0, Finding("SST301", place(case.job.roles[pin.roles[0]].spec), facts, "" if gang else "kept-off"))
+    return Decision(Verdict.PIN, figures, pin, models, tuple(findings))
+
+
+def _of_chosen(pool: TargetPool, case: Case, weighed: tuple[Candidate, ...], chosen: Candidate) -> Iterable[Finding]:
+    yield from _smallest(weighed)
+    yield from _unknown_or_tight(case, (chosen,) if case.sized.demand.known else weighed)
+    if chosen.spread_percent > SPREAD_PERCENT:
+        percent = round(chosen.spread_percent)
+        yield Finding("SST206", facts={"model": chosen.model.name, "percent": percent, "memory_mib": chosen.memory_mib})
+    if pool.two_models:
+        yield Finding("SST305", facts={"nodes": pool.two_models.bit_count()})
+
+
+def _smallest(weighed: tuple[Candidate, ...]) -> Iterable[Finding]:
+    """The smallest GPU is told where the demand exceeds it, as the reason for a pin."""
+    smallest = min(weighed, key=lambda one: (one.usable_mib, one.model.name))
+    if smallest.memory_out:
+        yield Finding("SST204", facts={"model": smallest.model.name, "usable_mib": smallest.usable_mib})
+
+
+def _unknown_or_tight(case: Case, among: tuple[Candidate, ...]) -> Iterable[Finding]:
+    """Unknown demand is told where it would have made a difference: where there is more than one model."""
+    if not case.sized.demand.known and len(among) > 1:
+        yield Finding("SST203", "metadata.annotations", {"missing": case.sized.missing})
+    tight = [one for one in among if one.risk and not one.memory_out]
+    if tight:
+        yield Finding("SST202", facts={"models": ", ".join(one.model.name for one in tight)})
+
+
+def _room_withheld(pool: TargetPool, case: Case) -> str:
+    """Why a lack of room is no denial: the variant of the finding's text, empty where denial stands."""
+    if memory := memory_withheld(pool, case):
+        return memory
+    if case.fleet.grows:
+        return "grows"
+    if case.policy.room is not RoomRule.REQUIRE:
+        return "prefer"
+    if case.on_update:
+        return "update"
+    return "" if case.scope.certain else "uncertain"
+
+
+def _nothing_known(pool: TargetPool, treatment: Treatment) -> tuple[Finding, ...]:
+    """No node of a known model: nothing to choose, nothing to deny."""
+    if treatment is not Treatment.ONE_MODEL:
+        return ()
+    if pool.two_models:
+        return (Finding("SST307", facts={"nodes": pool.two_models.bit_count()}, variant="two-models"),)
+    if pool.unknown:
+        return (Finding("SST307", facts={"nodes": pool.unknown.bit_count()}, variant="unknown"),)
+    return (Finding("SST304", facts={"nodes": pool.shares.bit_count()}),)
+
+
+def _age(case: Case) -> dict[str, int]:
+    return {"age_s": round(case.stale_s)}

@@ -1,0 +1,70 @@
+"""The pin: a label key whose values leave the chosen models in the target pool and nothing else (design 5)."""
+
+from webhook.decision.pool import TargetPool, short_of_room
+from webhook.model.fleet import Model, Nodes
+from webhook.model.job import Role
+from webhook.model.placement import Operator, Requirement
+from webhook.model.policy import Policy
+from webhook.model.verdict import Pin
+
+
+def pin_to(pool: TargetPool, models: tuple[Model, ...], policy: Policy, *, gang: bool) -> Pin | None:
+    """The pin that leaves `models`; None where no label separates them from the rest of the pool.
+
+    The first key, of the policy's and then the vendor's and clouds' product labels, that every node of the models
+    carries and no other node of the pool shares with these values; else the first that keeps the gang's room on the
+    nodes it does separate (some nodes of a model may lack a cloud's label: karpenter-provider-gcp#319).
+    """
+    chosen = pool.of(models)
+    vendors = (key for one in pool.roles if one.column for key in one.column.product_keys)
+    keys = dict.fromkeys((*policy.pin_keys, *vendors))
+    complete: list[Pin] = []
+    partial: Pin | None = None
+    for key in keys:
+        values, nodes = _separating(pool, key, chosen)
+        if not values:
+            continue
+        pin = Pin(key, values, tuple(one.index for one in pool.roles if not requires(one.role, key, values)))
+        if nodes == chosen:
+            complete.append(pin)
+        elif partial is None and _keeps_room(pool, nodes, gang=gang):
+            partial = pin
+    # Once pinned, an earlier key may separate too, the others being gone: the pin that is there stands.
+    return next((pin for pin in complete if not pin.roles), complete[0]) if complete else partial
+
+
+def requires(role: Role, key: str, values: tuple[str, ...]) -> bool:
+    """Whether the role's own selectors already demand one of these values of this key, whichever term matches."""
+    if dict(role.placement.node_selector).get(key) in values:
+        return True
+    terms = [term for term in role.placement.terms or () if not term.empty]
+    return bool(terms) and all(any(_demands(one, key, values) for one in term.expressions) for term in terms)
+
+
+def _demands(requirement: Requirement, key: str, values: tuple[str, ...]) -> bool:
+    return (
+        requirement.key == key
+        and requirement.operator is Operator.IN
+        and bool(requirement.values)
+        and set(requirement.values) <= set(values)
+    )
+
+
+def _separating(pool: TargetPool, key: str, chosen: Nodes) -> tuple[tuple[str, ...], Nodes]:
+    """The values of this key that only chosen nodes of the pool carry, and those nodes."""
+    index = pool.fleet.labels.get(key)
+    others = pool.nodes & ~chosen
+    values: list[str] = []
+    nodes = 0
+    for value, bits in index.items() if index else ():
+        if bits & chosen and not bits & others:
+            values.append(value)
+            nodes |= bits & chosen
+    return tuple(sorted(values)), nodes
+
+
+def _keeps_room(pool: TargetPool, nodes: Nodes, *, gang: bool) -> bool:
+    if not gang:
+        return False
+    left: dict[int, Nodes] = {one.index: one.nodes & nodes for one in pool.roles}
+    return all(left[one.index] for one in pool.roles if one.role.gang) and short_of_room(pool, left) is None

@@ -1,0 +1,192 @@
+"""The target pool of a job: which nodes its device roles may land on, and what each model there offers.
+
+All of it is *there* (design 1): existing nodes whatever their passing state. What is free now is not looked at yet.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import reduce
+from operator import or_
+
+from webhook.fleet.packing import Ask, first_fit
+from webhook.fleet.room import fits, pods_up_to
+from webhook.fleet.select import reachable
+from webhook.model.demand import Demand
+from webhook.model.fleet import DeviceColumn, Fleet, Model, Nodes
+from webhook.model.job import Role, TrainingJob
+from webhook.model.policy import Policy
+from webhook.model.verdict import Candidate, Out, Pool
+
+
+@dataclass(frozen=True, slots=True)
+class RolePool:
+    """One device role: the nodes of the fleet on which a pod of it may land, and those of each model among them.
+
+    `index` is its place in the job; `shape` is what a pod of it asks for, as a key.
+    """
+
+    index: int
+    role: Role
+    shape: frozenset[tuple[str, int]]
+    column: DeviceColumn | None
+    nodes: Nodes
+    models: Mapping[Model, Nodes]
+
+
+@dataclass(frozen=True, slots=True)
+class TargetPool:
+    """The roles' pools and, over all of them together, the nodes by what they hold."""
+
+    fleet: Fleet
+    roles: tuple[RolePool, ...]
+    nodes: Nodes
+    unknown: Nodes
+    two_models: Nodes
+    shares: Nodes
+    models: Mapping[Model, Nodes]
+    """By product, in the order of names: what is decided does not depend on the order of nodes."""
+
+    def of(self, models: Iterable[Model]) -> Nodes:
+        """The nodes of these models that some role may land on."""
+        return reduce(or_, (self.models[model] for model in models), 0)
+
+    def without(self, models: frozenset[Model]) -> "TargetPool":
+        """The pool as if these models were not there."""
+        gone = self.of(models)
+        return replace(
+            self,
+            roles=tuple(
+                replace(pool, nodes=pool.nodes & ~gone, models=_others(pool.models, models)) for pool in self.roles
+            ),
+            nodes=self.nodes & ~gone,
+            models=_others(self.models, models),
+        )
+
+
+def target_pool(job: TrainingJob, fleet: Fleet) -> TargetPool:
+    """Selectors, affinity, tolerations and resources of each device role, by Kubernetes' own rules."""
+    roles = tuple(_role_pool(index, role, fleet) for index, role in enumerate(job.roles) if role.devices)
+    nodes = unknown = two_models = shares = 0
+    models: dict[Model, Nodes] = {}
+    for pool in roles:
+        nodes |= pool.nodes
+        if pool.column is not None:
+            unknown |= pool.nodes & pool.column.unknown
+            two_models |= pool.nodes & pool.column.two_models
+            shares |= pool.nodes & pool.column.shares
+        for model, bits in pool.models.items():
+            models[model] = models.get(model, 0) | bits
+    ordered = dict(sorted(models.items(), key=lambda one: one[0].product))
+    return TargetPool(fleet, roles, nodes, unknown, two_models, shares, ordered)
+
+
+def _role_pool(index: int, role: Role, fleet: Fleet) -> RolePool:
+    column = fleet.devices.get(role.device)
+    nodes = reachable(fleet, role.placement, now=False) & fits(fleet, role.requests)
+    models = {model: bits & nodes for model, bits in column.models.items() if bits & nodes} if column else {}
+    return RolePool(index, role, frozenset(role.requests.items()), column, nodes, models)
+
+
+def _others(models: Mapping[Model, Nodes], gone: frozenset[Model]) -> Mapping[Model, Nodes]:
+    return {model: bits for model, bits in models.items() if model not in gone}
+
+
+def candidates(pool: TargetPool, demand: Demand, policy: Policy, *, gang: bool) -> tuple[Candidate, ...]:
+    """Each model of the pool, weighed: memory, and, for a job with a `gang`, room for it."""
+    return tuple(_candidate(pool, model, nodes, demand, policy, gang=gang) for model, nodes in pool.models.items())
+
+
+def told(pool: TargetPool, weighed: tuple[Candidate, ...]) -> Pool:
+    """The pool as plain figures, for messages and JSON."""
+    return Pool(
+        candidates=weighed,
+        nodes=pool.nodes.bit_count(),
+        unknown_nodes=pool.unknown.bit_count(),
+        two_model_nodes=pool.two_models.bit_count(),
+        share_nodes=pool.shares.bit_count(),
+    )
+
+
+def _candidate(
+    pool: TargetPool, model: Model, nodes: Nodes, demand: Demand, policy: Policy, *, gang: bool
+) -> Candidate:
+    column = next(one.column for one in pool.roles if model in one.models)
+    assert column is not None
+    memory = column.memory.least(nodes)
+    most = column.memory.most(nodes)
+    assert memory is not None
+    assert most is not None
+    usable = memory - policy.reserve_mib
+    out: list[Out] = []
+    if demand.low_mib is not None and demand.low_mib > usable:
+        out.append(Out.MEMORY)
+    short = _short(pool, model) if gang else None
+    if short is not None:
+        out.append(short.reason)
+    return Candidate(
+        model=model,
+        nodes=nodes.bit_count(),
+        memory_mib=memory,
+        usable_mib=usable,
+        devices=int(column.there.total(nodes)),
+        spread_percent=100 * (most - memory) / memory,
+        out=tuple(out),
+        short_role=short.role if short else "",
+        pods=short.pods if short else 0,
+        risk=demand.high_mib is not None and demand.high_mib * (1 + policy.headroom_percent / 100) > usable,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Short:
+    """The gang is not to be had: a role, and how many of the pods of its shape could be placed."""
+
+    reason: Out
+    role: str
+    pods: int
+
+
+def _short(pool: TargetPool, model: Model) -> Short | None:
+    """Why the gang cannot be there on this model, by bounds that no packing can beat; None where they hold."""
+    for one in pool.roles:
+        if one.role.gang and model not in one.models:
+            return Short(Out.UNREACHABLE, one.role.name, 0)
+    return short_of_room(pool, {one.index: one.models.get(model, 0) for one in pool.roles})
+
+
+def short_of_room(pool: TargetPool, nodes: Mapping[int, Nodes]) -> Short | None:
+    """Whether these nodes (by role index) lack room for the gang: each shape of pod alone, and devices in all."""
+    asks = _asks(pool, nodes)
+    for role, ask in asks:
+        # Each of these nodes holds one pod: where there are as many nodes as pods, there is nothing to count.
+        held = ask.nodes.bit_count()
+        if held < ask.pods:
+            held = pods_up_to(pool.fleet, ask.requests, ask.nodes, ask.pods)
+        if held < ask.pods:
+            return Short(Out.ROOM, role.name, held)
+    if len(asks) == 1:
+        return None
+    for resource in {one.role.device for one in pool.roles}:
+        asking = [one for one in pool.roles if one.role.device == resource]
+        wanted = sum(one.role.gang * one.role.devices for one in asking)
+        among = reduce(or_, (nodes[one.index] for one in asking), 0)
+        column = asking[0].column
+        if column is not None and wanted > column.there.total(among):
+            return Short(Out.ROOM, asking[0].role.name, 0)
+    return None
+
+
+def packs(pool: TargetPool, model: Model) -> bool:
+    """Whether first fit finds places for the whole gang on this model; one shape of pod alone needs no packing."""
+    asks = _asks(pool, {one.index: one.models.get(model, 0) for one in pool.roles})
+    return len(asks) == 1 or first_fit(pool.fleet, (ask for _, ask in asks))
+
+
+def _asks(pool: TargetPool, nodes: Mapping[int, Nodes]) -> list[tuple[Role, Ask]]:
+    """Roles whose pods ask for the same on the same nodes are one to room, told by the first of them."""
+    alike: dict[tuple[Nodes, frozenset[tuple[str, int]]], list[Role]] = {}
+    for one in pool.roles:
+        alike.setdefault((nodes[one.index], one.shape), []).append(one.role)
+    return [
+        (roles[0], Ask(roles[0].requests, bits, sum(role.gang for role in roles))) for (bits, _), roles in alike.items()
+    ]

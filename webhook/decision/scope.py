@@ -1,0 +1,49 @@
+"""Is it ours, and which gates apply (design 1: coupling and scope)."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from webhook.model.job import Coupling, TrainingJob
+from webhook.model.policy import Policy
+
+
+class Treatment(StrEnum):
+    """NONE: admit. MEMORY_ONLY: independent pods. NOT_OUT: one node, kept off the models that are out. ONE_MODEL: all
+    gates, one candidate."""
+
+    NONE = "None"
+    MEMORY_ONLY = "MemoryOnly"
+    NOT_OUT = "NotOut"
+    ONE_MODEL = "OneModel"
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """`certain` is False where only the policy's `whenUnknown` says that the ranks are coupled: such a job is pinned
+    but never denied for mixing or room."""
+
+    coupling: Coupling
+    treatment: Treatment
+    certain: bool = True
+
+
+_TREATMENT = {
+    Coupling.SYNCHRONOUS: Treatment.ONE_MODEL,
+    Coupling.ONE_NODE: Treatment.NOT_OUT,
+    Coupling.INDEPENDENT: Treatment.MEMORY_ONLY,
+}
+
+
+def scope(job: TrainingJob, policy: Policy) -> Scope:
+    """What to do with this job: its coupling as read, as its annotation says where that counts, or as policy assumes.
+
+    Making a job more coupled is everyone's right; loosening it is the policy's (anyone could opt out otherwise).
+    """
+    if not job.device_roles:
+        return Scope(job.coupling, Treatment.NONE)
+    wish = job.coupling_wish
+    if wish is not None and (policy.coupling or wish is Coupling.SYNCHRONOUS):
+        return Scope(wish, _TREATMENT.get(wish, Treatment.NONE))
+    if job.coupling is Coupling.UNKNOWN:
+        return Scope(policy.when_unknown, _TREATMENT.get(policy.when_unknown, Treatment.NONE), certain=False)
+    return Scope(job.coupling, _TREATMENT.get(job.coupling, Treatment.NONE))

@@ -1,0 +1,144 @@
+"""Ways out of a denial: changes of the object that were decided again and admitted.
+
+Nothing here is promised from a formula: each proposal is applied to the object, and the result goes through the whole
+review. What would be denied is not suggested.
+"""
+
+from collections.abc import Callable, Iterator
+from itertools import islice
+
+import jsonpatch
+
+from webhook.model.fleet import Fleet
+from webhook.model.job import Edit, Role, TrainingJob, writes
+from webhook.model.patch import Operation, add, replace
+from webhook.model.request import Object
+from webhook.model.verdict import Candidate, Out, Review, Suggestion, Verdict
+from webhook.sizing.demand import size
+
+_MOST = 3
+_MOST_TRIES = 12
+_MOST_DIVISORS = 1000
+
+_Proposal = tuple[str, dict[str, str | int], tuple[Operation, ...]]
+
+
+def suggest(denied: Review, fleet: Fleet, again: Callable[[Object], Review]) -> tuple[Suggestion, ...]:
+    """At most three changes, the smallest first. `again` reviews a changed object without asking for suggestions."""
+    found: dict[str, Suggestion] = {}
+    for kind, facts, operations in islice(_proposals(denied, fleet), _MOST_TRIES):
+        try:
+            changed = jsonpatch.apply_patch(denied.request.object, operations)
+        except RecursionError:  # nested deeper than jsonpatch can copy: denied all the same, without a way out
+            break
+        outcome = again(changed)
+        if outcome.verdict is not Verdict.DENY and outcome.decision.models:
+            # One way of each kind, the first that holds: three times "a smaller batch" helps nobody.
+            found.setdefault(kind, Suggestion(kind, outcome.decision.models[0], facts, operations))
+        if len(found) == _MOST:
+            break
+    return tuple(found.values())
+
+
+def _proposals(denied: Review, fleet: Fleet) -> Iterator[_Proposal]:
+    job = denied.job
+    if job is None:
+        return
+    by_memory = sorted(denied.decision.pool.candidates, key=lambda one: (-one.usable_mib, one.model.name))
+    for one in by_memory:
+        if one.out == (Out.MEMORY,):
+            yield from _smaller_batch(job, one, denied)
+    for one in by_memory:
+        if one.out == (Out.ROOM,):
+            yield from _fewer_pods(job, one)
+    yield from _another_model(job, fleet)
+
+
+def _smaller_batch(job: TrainingJob, one: Candidate, denied: Review) -> Iterator[_Proposal]:
+    """The largest micro-batch that fits and divides the present one, so that accumulation keeps the global batch."""
+    batch = size(job, denied.policy).micro_batch
+    fixed, each = job.declared.fixed_mib, job.declared.per_sample_mib
+    if job.declared.per_device_mib is not None or batch is None or fixed is None or each is None or not batch.certain:
+        return
+    edit = batch.edit
+    if edit is None or edit.path is None:
+        return
+    comfortable = one.usable_mib / (1 + denied.policy.headroom_percent / 100)
+    for usable in (comfortable, one.usable_mib):
+        most = int((usable - fixed) / each)
+        if most < 1:
+            continue
+        least = max(2, -(-batch.value // most))
+        times = next((k for k in range(least, least + _MOST_DIVISORS) if batch.value % k == 0), None)
+        if times is None:
+            continue
+        value = batch.value // times
+        facts: dict[str, str | int] = {"change": _spelled(edit, value)}
+        accumulation = job.batch.accumulation_edit
+        if job.batch.total is not None:
+            yield "batch_total", facts, _operations(((edit, value),))
+        elif accumulation is not None and accumulation.path is not None:
+            total = times * (job.batch.accumulation.value if job.batch.accumulation else 1)
+            facts["accumulation"] = _spelled(accumulation, total)
+            yield "batch", facts, _operations(((edit, value), (accumulation, total)))
+        else:
+            yield "batch_alone", facts, _operations(((edit, value),))
+        return
+
+
+def _fewer_pods(job: TrainingJob, one: Candidate) -> Iterator[_Proposal]:
+    """As many pods of the role that has most as there is room for."""
+    roles = [role for role in job.device_roles if role.replicas and role.replicas.path is not None and role.gang]
+    for role in sorted(roles, key=lambda role: -role.gang):
+        alike = sum(other.gang for other in job.device_roles if other.requests == role.requests)
+        value = role.pods - (alike - one.pods)
+        if role.replicas is None or not 0 <= value < role.pods:
+            continue
+        devices = sum(other.pods * other.devices for other in job.device_roles)
+        left = devices - (role.pods - value) * role.devices
+        if not left:
+            continue
+        change = _spelled(role.replicas, value)
+        if len(job.device_roles) > 1:
+            change = f"{role.name} {change}"
+        facts: dict[str, str | int] = {"change": change, "devices": left, "percent": round(100 * left / devices)}
+        yield ("replicas_half" if 2 * left == devices else "replicas"), facts, _operations(((role.replicas, value),))
+        return
+
+
+def _another_model(job: TrainingJob, fleet: Fleet) -> Iterator[_Proposal]:
+    """Where the job's own nodeSelector names a model: the others of the fleet, largest memory first."""
+    named = [(role, key, value) for role in job.device_roles for key, value in _model_selectors(role, fleet)]
+    if not named:
+        return
+    role, key, present = named[0]
+    column = fleet.devices[role.device]
+    models = sorted(column.models, key=lambda model: -(column.memory.least(column.models[model]) or 0))
+    for model in models:
+        for value, bits in fleet.labels[key].items():
+            if value != present and bits & column.models[model]:
+                operations = tuple(
+                    replace((*other.spec, "nodeSelector", other_key), value)
+                    for other, other_key, _ in named
+                    if other_key == key
+                )
+                yield "model", {"key": key, "value": value}, operations
+                break
+
+
+def _model_selectors(role: Role, fleet: Fleet) -> Iterator[tuple[str, str]]:
+    column = fleet.devices.get(role.device)
+    if column is not None:
+        yield from ((key, value) for key, value in role.placement.node_selector if key in column.product_keys)
+
+
+def _spelled(edit: Edit, value: int) -> str:
+    """The change as a person makes it, with every number that has to follow."""
+    numbers = [(edit, value), *((other, (value + other.plus) * other.times) for other in edit.also)]
+    return ", ".join(dict.fromkeys(f"{one.flag}{one.sign}{number}" for one, number in numbers))
+
+
+def _operations(changes: tuple[tuple[Edit, int], ...]) -> tuple[Operation, ...]:
+    return tuple(
+        add(write.path, write.value) if write.adds else replace(write.path, write.value) for write in writes(changes)
+    )

@@ -1,0 +1,119 @@
+"""CREATE decides, UPDATE keeps (design 5)."""
+
+from dataclasses import replace
+
+from webhook.decision.decide import Case, decide, memory_withheld, no_node, out_of_memory
+from webhook.decision.pin import requires
+from webhook.decision.pool import TargetPool, candidates, target_pool, told
+from webhook.decision.scope import Treatment
+from webhook.model.finding import Finding
+from webhook.model.job import PinRecord, Role, TrainingJob
+from webhook.model.policy import Policy
+from webhook.model.verdict import Decision, Pin, Verdict
+from webhook.sizing.demand import Sized
+
+
+def decide_update(case: Case, old: TrainingJob, old_sized: Sized, *, by_service_account: bool) -> Decision:
+    """The decision for a job that exists as `old`.
+
+    A dropped pin is put back; a job that has not started is decided anew, keeping its pin while it passes; one that
+    runs is denied only for what this update makes worse; everything else is admitted.
+    """
+    if case.scope.treatment is Treatment.NONE or case.job.child_of is not None:
+        return Decision(Verdict.ADMIT)
+    if (dropped := _dropped(case.job, old, case)) is not None:
+        facts = {"key": dropped.key, "values": ", ".join(dropped.values), "models": ", ".join(dropped.values)}
+        return Decision(Verdict.PIN, pin=dropped, findings=(Finding("SST301", facts=facts, variant="restored"),))
+    if not _changed(case.job, old, by_service_account=by_service_account):
+        pool = target_pool(case.job, case.fleet)
+        figures = told(pool, candidates(pool, case.sized.demand, case.policy, gang=False))
+        lost = () if pool.nodes else (no_node(case.job),)
+        return Decision(Verdict.ADMIT, figures, models=tuple(pool.models), findings=lost)
+    if not old.started and not old.template_fixed:
+        return decide(replace(case, keep=old.record, on_update=True))
+    return _running(case, old, old_sized)
+
+
+def _running(case: Case, old: TrainingJob, old_sized: Sized) -> Decision:
+    pool, before = target_pool(case.job, case.fleet), target_pool(old, case.fleet)
+    weighed = candidates(pool, case.sized.demand, case.policy, gang=False)
+    figures = told(pool, weighed)
+    if not pool.nodes:
+        return Decision(Verdict.ADMIT, figures, findings=(no_node(case.job),))
+    worse = _all_out(pool, case) and not _all_out(before, replace(case, sized=old_sized))
+    if worse and not memory_withheld(pool, case):
+        return Decision(Verdict.DENY, figures, findings=(out_of_memory(case),))
+    spreads = len(pool.models) > 1 and len(before.models) == 1
+    if spreads and case.scope.treatment is Treatment.ONE_MODEL and not case.stale_s:
+        names = ", ".join(model.name for model in pool.models)
+        return Decision(Verdict.DENY, figures, findings=(Finding("SST302", facts={"models": names}, variant="update"),))
+    return Decision(Verdict.ADMIT, figures, models=tuple(pool.models))
+
+
+def _all_out(pool: TargetPool, case: Case) -> bool:
+    weighed = candidates(pool, case.sized.demand, case.policy, gang=False)
+    return bool(weighed) and all(one.memory_out for one in weighed)
+
+
+def _dropped(new: TrainingJob, old: TrainingJob, case: Case) -> Pin | None:
+    """The pin that the old object had and the new one lacks.
+
+    A recorded pin is ours to put back. A selector that nothing records is put back only where the API server would
+    refuse its removal anyway: GitOps replaced the object by the file in Git (argo-cd#1487).
+    """
+    record = old.record or (_selected(old, case.policy, case) if old.template_fixed else None)
+    if record is None:
+        return None
+    key, values = record.key, record.values
+    had = {role.name: role for role in old.device_roles if requires(role, key, values)}
+    lost = tuple(
+        index
+        for index, role in enumerate(new.roles)
+        # Saying something new about this key is a change, saying no more than before an omission.
+        if role.devices
+        and role.name in had
+        and not requires(role, key, values)
+        and _said(role, key) <= _said(had[role.name], key)
+    )
+    return Pin(record.key, record.values, lost, ours=old.record is not None) if lost else None
+
+
+def _selected(old: TrainingJob, policy: Policy, case: Case) -> PinRecord | None:
+    """A selector of the old object by a key that names the model, as if it had been recorded."""
+    for role in old.device_roles:
+        column = case.fleet.devices.get(role.device)
+        keys = (*policy.pin_keys, *(column.product_keys if column else ()))
+        for key, value in role.placement.node_selector:
+            if key in keys:
+                return PinRecord(key, (value,), policy.name)
+    return None
+
+
+def _said(role: Role, key: str) -> set[object]:
+    """Everything that the role's selectors say about this key."""
+    selected = {value for named, value in role.placement.node_selector if named == key}
+    terms = role.placement.terms or ()
+    return selected | {one for term in terms for one in term.expressions if one.key == key}
+
+
+def _changed(new: TrainingJob, old: TrainingJob, *, by_service_account: bool) -> bool:
+    """Whether devices, batch, selector or affinity changed.
+
+    Selectors that a controller writes, or that come in the request in which suspend flips, are a queue's choice
+    (Kueue): not a change. Neither are replicas inside elastic bounds: the gang stays.
+    """
+    if _asks(new) != _asks(old):
+        return True
+    if by_service_account or new.suspended != old.suspended:
+        return False
+    return _lands(new) != _lands(old)
+
+
+def _asks(job: TrainingJob) -> tuple[object, ...]:
+    batch = job.batch.declared or job.batch.micro
+    roles = tuple((one.name, one.gang, dict(one.requests)) for one in job.device_roles)
+    return (roles, batch.value if batch else None)
+
+
+def _lands(job: TrainingJob) -> tuple[object, ...]:
+    return tuple((dict(one.placement.node_selector), one.placement.terms) for one in job.device_roles)

@@ -1,0 +1,51 @@
+"""The validating stage checks the object as it will be stored: after every other mutating webhook (design 5).
+
+It may run on another replica whose fleet differs by a moment, so it denies only for what a moment cannot explain.
+"""
+
+from dataclasses import replace
+
+from webhook.decision.decide import Case, decide_in, memory_withheld, no_node, out_of_memory
+from webhook.decision.pool import TargetPool, candidates, target_pool, told
+from webhook.decision.scope import Treatment
+from webhook.model.finding import Finding
+from webhook.model.fleet import Model
+from webhook.model.verdict import Decision, Verdict
+
+KNOWN_FOR_S = 60
+"""A model counts against an unpinned job only once this replica has known a node of it for so long."""
+
+
+def check_created(case: Case) -> Decision:
+    """The decision on the final object of a CREATE: memory, and whether it should have been pinned and is not."""
+    if case.scope.treatment is Treatment.NONE or case.job.child_of is not None:
+        return Decision(Verdict.ADMIT)
+    pool = target_pool(case.job, case.fleet)
+    weighed = candidates(pool, case.sized.demand, case.policy, gang=False)
+    figures = told(pool, weighed)
+    if weighed and all(one.memory_out for one in weighed) and not memory_withheld(pool, case):
+        return Decision(Verdict.DENY, figures, findings=(out_of_memory(case),))
+    if not pool.nodes:
+        return Decision(Verdict.ADMIT, figures, findings=(_unknown_pin(case) or (no_node(case.job),)))
+    again = decide_in(pool.without(_just_met(pool, case.now)), replace(case, keep=case.job.record))
+    if again.verdict is Verdict.PIN and not case.stale_s:
+        names = ", ".join(model.name for model in pool.models)
+        return Decision(Verdict.DENY, figures, findings=(Finding("SST302", facts={"models": names}),))
+    return Decision(Verdict.ADMIT, figures, models=tuple(pool.models), findings=_unknown_pin(case))
+
+
+def _just_met(pool: TargetPool, now: float) -> frozenset[Model]:
+    settled = pool.fleet.known_since.at_most(now - KNOWN_FOR_S)
+    return frozenset(model for model, nodes in pool.models.items() if not nodes & settled)
+
+
+def _unknown_pin(case: Case) -> tuple[Finding, ...]:
+    """The recorded pin names nothing in view here (another replica saw a node that this one does not)."""
+    record = case.job.record
+    if record is None:
+        return ()
+    index = case.fleet.labels.get(record.key)
+    if index is not None and any(index.equal(value) for value in record.values):
+        return ()
+    facts = {"key": record.key, "values": ", ".join(record.values)}
+    return (Finding("SST403", "metadata.annotations", facts, "pin"),)

@@ -1,0 +1,1 @@
+"""Policies as YAML, and what they resolve to."""

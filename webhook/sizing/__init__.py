@@ -1,0 +1,1 @@
+"""How much device memory one rank needs, and how we know."""
