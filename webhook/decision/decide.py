@@ -128,7 +128,9 @@ def _one_model(pool: TargetPool, case: Case, weighed: tuple[Candidate, ...], fig
     alone = pool.nodes == pool.models[chosen.model]
     if alone and policy.pin_when is PinWhen.WHEN_MIXED:
         return Decision(Verdict.ADMIT, figures, models=(chosen.model,), findings=tuple(findings))
-    return _pinned(pool, case, (chosen,), figures, findings, gang=True)
+    # What is free now is not known yet: where there was a choice, the pin says so.
+    variant = "chosen" if len(roomy) > 1 else ""
+    return _pinned(pool, case, (chosen,), figures, findings, variant)
 
 
 def _not_out(pool: TargetPool, case: Case, weighed: tuple[Candidate, ...], figures: Pool) -> Decision:
@@ -137,7 +139,8 @@ def _not_out(pool: TargetPool, case: Case, weighed: tuple[Candidate, ...], figur
     if len(left) == len(weighed) or case.policy.pin_when is PinWhen.NEVER:
         models = tuple(one.model for one in left)
         return Decision(Verdict.ADMIT, figures, models=models, findings=tuple(_unknown_or_tight(case, weighed)))
-    return _pinned(pool, case, left, figures, [*_smallest(weighed), *_unknown_or_tight(case, left)], gang=False)
+    findings = [*_smallest(weighed), *_unknown_or_tight(case, left)]
+    return _pinned(pool, case, left, figures, findings, "kept-off")
 
 
 def _memory_only(_: TargetPool, case: Case, weighed: tuple[Candidate, ...], figures: Pool) -> Decision:
@@ -174,18 +177,17 @@ def _pinned(
     left: tuple[Candidate, ...],
     figures: Pool,
     findings: list[Finding],
-    *,
-    gang: bool,
+    variant: str,
 ) -> Decision:
     models = tuple(one.model for one in left)
-    pin = pin_to(pool, models, case.policy, gang=gang)
+    pin = pin_to(pool, models, case.policy, gang=case.scope.treatment is Treatment.ONE_MODEL)
     if pin is None:
         findings.append(Finding("SST307", facts={"models": ", ".join(one.name for one in models)}))
         return Decision(Verdict.ADMIT, figures, findings=tuple(findings))
     if not pin.roles:
         return Decision(Verdict.ADMIT, figures, models=models, findings=tuple(findings))
     facts = {"models": ", ".join(one.name for one in models), "key": pin.key, "values": ", ".join(pin.values)}
-    findings.insert(0, Finding("SST301", place(case.job.roles[pin.roles[0]].spec), facts, "" if gang else "kept-off"))
+    findings.insert(0, Finding("SST301", place(case.job.roles[pin.roles[0]].spec), facts, variant))
     return Decision(Verdict.PIN, figures, pin, models, tuple(findings))
 
 

@@ -128,8 +128,8 @@ def _another_model(job: TrainingJob, fleet: Fleet) -> Iterator[_Proposal]:
 
 def _model_selectors(role: Role, fleet: Fleet) -> Iterator[tuple[str, str]]:
     column = fleet.devices.get(role.device)
-    if column is not None:
-        yield from ((key, value) for key, value in role.placement.node_selector if key in column.product_keys)
+    keys = fleet.labels.keys() & column.product_keys if column else frozenset()
+    yield from ((key, value) for key, value in role.placement.node_selector if key in keys)
 
 
 def _spelled(edit: Edit, value: int) -> str:

@@ -1,0 +1,345 @@
+"""`samestep check`: exit status, and what is printed."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+
+from controlplane.nodes import RTX_5090, RTX_PRO_6000
+from tests.samples import Json, ask, demo_nodes, job, patched, pod, pytorchjob
+from webhook.cli import main
+
+PRODUCT = "nvidia.com/gpu.product"
+PINNED = pytorchjob(memory_per_device="44Gi")
+DENIED = pytorchjob(name="too-big", memory_per_device="120Gi")
+ADMITTED = job(pod(gpus=1), pods=1, name="single")
+
+Check = Callable[..., Result]
+
+
+@pytest.fixture
+def check(tmp_path: Path) -> Check:
+    """Runs the command on objects, on the demo fleet unless told otherwise."""
+    nodes = tmp_path / "nodes.yaml"
+    nodes.write_text(yaml.safe_dump_all(demo_nodes()))
+
+    def run(*objects: Json, options: tuple[str, ...] = (), fleet: bool = True, stdin: str | None = None) -> Result:
+        file = tmp_path / "jobs.yaml"
+        file.write_text(yaml.safe_dump_all(objects))
+        words = ["check", "-f", "-" if stdin is not None else str(file)]
+        if fleet:
+            words += ["--fleet", str(nodes)]
+        return CliRunner().invoke(main, [*words, *options], input=stdin)
+
+    return run
+
+
+def listed(result: Result) -> Any:  # noqa: ANN401 - JSON
+    return json.loads(result.stdout)
+
+
+def asked(obj: Json, *, old: Json | None = None, **request: Any) -> Json:  # noqa: ANN401 - fields of a request
+    """An AdmissionReview of a PyTorchJob: a CREATE, or an UPDATE where there is an old object."""
+    kind = {"group": "kubeflow.org", "version": "v1"}
+    fields = {
+        "uid": "1",
+        "kind": {**kind, "kind": "PyTorchJob"},
+        "resource": {**kind, "resource": "pytorchjobs"},
+        "namespace": "team-a",
+        "operation": "CREATE" if old is None else "UPDATE",
+        "userInfo": {"username": "user@example.com"},
+        "object": obj,
+        **({} if old is None else {"oldObject": old}),
+    }
+    return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {**fields, **request}}
+
+
+def test_all_admitted_or_pinned_is_success(check: Check) -> None:
+    assert check(PINNED, ADMITTED).exit_code == 0
+
+
+def test_one_denial_among_others_is_one(check: Check) -> None:
+    assert check(PINNED, DENIED, ADMITTED).exit_code == 1
+
+
+def test_what_cannot_be_read_outranks_a_denial_and_the_rest_is_still_judged(check: Check) -> None:
+    result = check(DENIED, {"apiVersion": "v1"}, PINNED)
+    assert result.exit_code == 2
+    assert "unreadable: jobs.yaml#1: kind: expected a string, got nothing" in result.stderr
+    assert "team-a/too-big: Deny" in result.stdout
+    assert "team-a/ddp: Pin" in result.stdout
+
+
+def test_nothing_to_review_is_success(check: Check) -> None:
+    result = check(stdin="")
+    assert (result.exit_code, result.output) == (0, "")
+
+
+def test_without_nodes_the_fleet_is_asked_for(check: Check) -> None:
+    result = check(PINNED, fleet=False)
+    assert result.exit_code == 2
+    assert "give --fleet FILE" in result.stderr
+
+
+def test_nodes_among_the_inputs_serve_as_the_fleet_and_give_no_item(check: Check) -> None:
+    result = check(*demo_nodes(), PINNED, fleet=False, options=("-o", "json"))
+    assert result.exit_code == 0
+    assert [item["object"]["name"] for item in listed(result)["items"]] == ["ddp"]
+
+
+def test_what_a_decision_only_looks_up_gives_no_item(check: Check) -> None:
+    flavor = {"apiVersion": "kueue.x-k8s.io/v1beta1", "kind": "ResourceFlavor", "metadata": {"name": "any"}}
+    assert [item["source"] for item in listed(check(flavor, PINNED, options=("-o", "json")))["items"]] == [
+        "jobs.yaml#1"
+    ]
+
+
+def test_a_fleet_file_that_cannot_be_read_is_an_error(check: Check, tmp_path: Path) -> None:
+    result = check(PINNED, options=("--fleet", str(tmp_path / "none.yaml")))
+    assert result.exit_code == 2
+    assert "unreadable: none.yaml: No such file or directory" in result.stderr
+
+
+def test_a_node_without_a_name_is_an_error(check: Check) -> None:
+    (node, *_) = demo_nodes()
+    node["metadata"]["name"] = None
+    result = check(node, PINNED)
+    assert result.exit_code == 2
+    assert "jobs.yaml#0: metadata.name: expected a name" in result.stderr
+
+
+def test_several_fleet_files_add_up(check: Check, tmp_path: Path) -> None:
+    small, large = demo_nodes()[:2], demo_nodes()[2:]
+    for name, nodes in (("small.yaml", small), ("large.json", large)):
+        (tmp_path / name).write_text(yaml.safe_dump_all(nodes) if name.endswith("yaml") else listing(nodes))
+    both = ("--fleet", str(tmp_path / "small.yaml"), "--fleet", str(tmp_path / "large.json"))
+    assert "Pin" in check(PINNED, fleet=False, options=both).stdout
+    assert check(PINNED, fleet=False, options=both[:2]).exit_code == 1
+
+
+def test_standard_input_is_read(check: Check) -> None:
+    result = check(stdin=json.dumps(DENIED))
+    assert (result.exit_code, result.stdout.split()[0]) == (1, "stdin#0")
+
+
+def test_the_patch_is_shown_as_a_diff(check: Check) -> None:
+    lines = [line.strip() for line in check(PINNED).stdout.splitlines()]
+    added = [line for line in lines if line.startswith("+") and not line.startswith("+++")]
+    assert [line.lstrip("+ ") for line in added if "pinned" not in line] == [
+        "nodeSelector:",
+        f"{PRODUCT}: {RTX_PRO_6000.product}",
+    ]
+    assert [line for line in lines if line.startswith("-") and not line.startswith("---")] == []
+
+
+def test_nothing_changed_shows_no_diff(check: Check) -> None:
+    assert check(ADMITTED).stdout == "jobs.yaml#0  Job team-a/single: Admit (Single: one device in all)\n"
+
+
+def test_an_unknown_kind_is_named_and_admitted(check: Check) -> None:
+    other = {"apiVersion": "example.com/v1", "kind": "Trainer", "metadata": {"name": "x"}, "spec": pod()}
+    result = check(other)
+    assert result.exit_code == 0
+    assert "Trainer default/x: Admit (Trainer.example.com is not a kind" in result.stdout
+    assert "SST102" in result.stdout
+
+
+def test_a_field_of_a_wrong_type_is_admitted_with_its_place(check: Check) -> None:
+    obj = pytorchjob(workers=4)
+    obj["spec"]["pytorchReplicaSpecs"]["Worker"]["replicas"] = "two"
+    result = check(obj)
+    assert result.exit_code == 0
+    assert (
+        'SST101 spec.pytorchReplicaSpecs.Worker.replicas: expected a whole number from 0 to 2147483647, got "two"'
+        in result.stdout
+    )
+
+
+def test_an_object_without_metadata_is_judged_like_any_other(check: Check) -> None:
+    obj = pytorchjob(workers=4)
+    del obj["metadata"]
+    assert "default/: Pin" in check(obj).stdout
+    obj["metadata"] = None
+    assert "default/: Pin" in check(obj).stdout
+    obj["metadata"] = {"generateName": "sweep-"}
+    assert "default/sweep-*: Pin" in check(obj).stdout
+
+
+SHAPE: Json = {
+    "object": {"apiVersion", "kind", "namespace", "name"},
+    "pin": {"key", "values"},
+    "job": {"coupling", "couplingBecause", "devices", "microBatch", "microBatchFrom", "roles"},
+    "demand": {"lowMib", "likelyMib", "highMib", "source"},
+    "pool": {"nodes", "unknownNodes", "twoModelNodes", "shareNodes", "smallestUsableMib", "candidates"},
+}
+KEYS = {
+    *SHAPE,
+    *("source", "verdict", "wouldBe", "policy", "outside", "models", "patch", "findings", "suggestions"),
+}
+
+
+@pytest.mark.parametrize("output", ["json", "yaml"])
+def test_every_key_is_always_there(check: Check, output: str) -> None:
+    known_batch = pytorchjob(pod(command=("torchrun", "train.py", "--per_device_train_batch_size=512")), name="batch")
+    known_batch["metadata"]["annotations"] = {
+        "samestep.dev/memory-fixed": "2Gi",
+        "samestep.dev/memory-per-sample": "684Mi",
+    }
+    service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}}
+    result = check(PINNED, DENIED, ADMITTED, known_batch, service, options=("-o", output))
+    document = json.loads(result.stdout) if output == "json" else yaml.safe_load(result.stdout)
+    assert set(document) == {"apiVersion", "kind", "items", "errors"}
+    assert (document["apiVersion"], document["kind"]) == ("samestep.dev/v1alpha1", "ReviewList")
+    assert [item["verdict"] for item in document["items"]] == ["Pin", "Deny", "Admit", "Deny", "Admit"]
+    for item in document["items"]:
+        assert set(item) == KEYS
+        for name, keys in SHAPE.items():
+            assert item[name] is None or set(item[name]) == keys
+        for one in item["pool"]["candidates"]:
+            assert set(one) == {
+                *("model", "memoryMib", "usableMib", "nodes", "devicesThere", "devicesNow"),
+                *("feasible", "because", "chosen"),
+            }
+        for one in item["findings"]:
+            assert set(one) == {"code", "severity", "field", "message"}
+        for one in item["suggestions"]:
+            assert set(one) == {"change", "field", "value", "model", "patch"}
+        for one in (item["job"] or {"roles": []})["roles"]:
+            assert set(one) == {"name", "pods", "gang", "device", "devices"}
+    assert document["items"][3]["suggestions"] != []
+
+
+def test_the_figures_of_a_pinned_job_are_those_of_the_decision(check: Check) -> None:
+    (item,) = listed(check(PINNED, options=("-o", "json")))["items"]
+    assert item["pin"] == {"key": PRODUCT, "values": [RTX_PRO_6000.product]}
+    assert (item["verdict"], item["wouldBe"], item["policy"]) == ("Pin", "Pin", "one-model-per-job")
+    assert item["models"] == [RTX_PRO_6000.product]
+    assert item["demand"] == {"lowMib": 45056, "likelyMib": 45056, "highMib": 45056, "source": "declared"}
+    assert item["pool"]["smallestUsableMib"] == RTX_5090.memory_mib - 640
+    small, large = item["pool"]["candidates"]
+    assert (small["model"], small["feasible"], small["because"], small["chosen"]) == (
+        RTX_5090.product,
+        False,
+        ["SST201"],
+        False,
+    )
+    assert (large["devicesThere"], large["devicesNow"], large["feasible"], large["chosen"]) == (8, None, True, True)
+    assert {one["code"]: one["severity"] for one in item["findings"]} == {"SST301": "Warn", "SST204": "Info"}
+
+
+def test_what_is_not_known_is_null(check: Check) -> None:
+    (item,) = listed(check(ADMITTED, options=("-o", "json")))["items"]
+    assert item["pin"] is None
+    assert item["demand"] == {"lowMib": None, "likelyMib": None, "highMib": None, "source": "unknown"}
+    assert (item["models"], item["patch"], item["suggestions"]) == ([], [], [])
+
+
+def test_an_error_stands_with_its_source_and_field(check: Check) -> None:
+    result = check({"apiVersion": "v1", "kind": 5}, asked(PINNED, operation="PATCH"), options=("-o", "json"))
+    assert result.exit_code == 2
+    assert listed(result)["errors"] == [
+        {"source": "jobs.yaml#0", "field": "kind", "message": "expected a string, got a number"},
+        {
+            "source": "jobs.yaml#1",
+            "field": "request.operation",
+            "message": "expected one of CREATE, UPDATE, DELETE, CONNECT, got 'PATCH'",
+        },
+    ]
+
+
+def test_an_admission_review_is_what_it_says(check: Check) -> None:
+    create, dry = asked(PINNED), asked(PINNED, dryRun=True)
+    first, second = listed(check(create, dry, options=("-o", "json")))["items"]
+    assert (first["verdict"], first["patch"]) == (second["verdict"], second["patch"]) == ("Pin", first["patch"])
+    assert first["object"]["namespace"] == "team-a"
+
+
+def test_an_update_keeps_what_a_create_decided(check: Check, tmp_path: Path) -> None:
+    stored = json.loads(json.dumps(PINNED))
+    (item,) = listed(check(PINNED, options=("-o", "json")))["items"]
+    for one in item["patch"]:
+        if one["path"].endswith("nodeSelector"):
+            stored["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["spec"]["nodeSelector"] = one["value"]
+        else:
+            stored["metadata"]["annotations"]["samestep.dev/pinned"] = one["value"]
+    changed = json.loads(json.dumps(PINNED))
+    changed["spec"]["runPolicy"] = {"backoffLimit": 1}
+    result = check(asked(changed, old=stored), options=("-o", "json"))
+    assert listed(result)["items"][0]["pin"] == item["pin"]
+
+
+@pytest.mark.parametrize(
+    ("request_fields", "because"),
+    [
+        ({"operation": "DELETE", "object": None, "oldObject": PINNED}, "operation DELETE"),
+        ({"operation": "CONNECT"}, "operation CONNECT"),
+        ({"subResource": "status"}, "subresource status"),
+        ({"operation": "UPDATE", "oldObject": DENIED}, "spec unchanged"),
+    ],
+)
+def test_what_is_none_of_our_business_is_admitted(check: Check, request_fields: Json, because: str) -> None:
+    result = check(asked(DENIED, **request_fields), options=("-o", "json"))
+    (item,) = listed(result)["items"]
+    assert (result.exit_code, item["verdict"], item["outside"]) == (0, "Admit", because)
+
+
+def test_a_policy_is_applied(check: Check, tmp_path: Path) -> None:
+    file = tmp_path / "policies" / "warn.yaml"
+    file.parent.mkdir()
+    file.write_text(policy("validationActions: [Warn]"))
+    for path in (file, file.parent):
+        result = check(DENIED, options=("--policies", str(path), "-o", "json"))
+        (item,) = listed(result)["items"]
+        assert (result.exit_code, item["verdict"], item["wouldBe"], item["policy"]) == (0, "Admit", "Deny", "mine")
+        assert item["findings"][0]["code"] == "SST201"
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("pin: {wenn: Always}", "bad.yaml: spec.pin.wenn: Extra inputs are not permitted"),
+        ("room: Maybe", "bad.yaml: spec.room: Input should be 'Require', 'Prefer' or 'Ignore'"),
+        ("memory: {reserve: lots}", "bad.yaml: spec.memory.reserve: "),
+        ("[", "bad.yaml: line 6, column 1"),
+    ],
+)
+def test_a_policy_that_is_no_good_is_told_with_file_and_field(
+    check: Check, tmp_path: Path, content: str, said: str
+) -> None:
+    file = tmp_path / "bad.yaml"
+    file.write_text(policy(content))
+    result = check(PINNED, options=("--policies", str(file)))
+    assert result.exit_code == 2
+    assert said in result.stderr
+    assert "Traceback" not in result.output
+
+
+def test_no_policy_where_one_was_promised_is_an_error(check: Check, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    for path in (tmp_path / "empty", tmp_path / "none.yaml"):
+        result = check(PINNED, options=("--policies", str(path)))
+        assert result.exit_code == 2
+        assert str(path) in result.stderr
+
+
+def test_a_binary_file_is_an_error_and_no_traceback(check: Check, tmp_path: Path) -> None:
+    (tmp_path / "image").write_bytes(b"\x89PNG\r\n\x1a\n")
+    result = check(PINNED, options=("-f", str(tmp_path / "image")))
+    assert result.exit_code == 2
+    assert "unreadable: image: not UTF-8 text" in result.stderr
+
+
+def test_reviewing_the_admitted_object_changes_nothing(check: Check) -> None:
+    assert "Admit" in check(patched(ask(PINNED))).stdout
+
+
+def policy(spec: str) -> str:
+    return f"apiVersion: samestep.dev/v1alpha1\nkind: TrainingPolicy\nmetadata: {{name: mine}}\nspec:\n  {spec}\n"
+
+
+def listing(nodes: list[Json]) -> str:
+    return json.dumps({"apiVersion": "v1", "kind": "NodeList", "items": nodes})

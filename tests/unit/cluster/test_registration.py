@@ -1,0 +1,62 @@
+"""The webhook configurations."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from webhook.catalog.workloads import workloads
+from webhook.cluster.registration import manifest, webhook_configurations
+from webhook.server.admission import Limits
+
+MANIFEST = Path(__file__).parents[3] / "manifests" / "webhooks.yaml"
+
+
+def webhooks(client_config: dict[str, Any] | None = None) -> list[dict[str, Any]]:
+    found = webhook_configurations(client_config or {"url": "https://127.0.0.1:8443/"})
+    return [webhook for configuration in found for webhook in configuration["webhooks"]]
+
+
+def test_the_manifest_is_what_the_catalog_gives() -> None:
+    assert MANIFEST.read_text() == manifest(), "python -m webhook.cluster.registration > manifests/webhooks.yaml"
+
+
+def test_each_kind_of_the_catalog_has_one_webhook_in_each_configuration() -> None:
+    kinds = [(entry.group, entry.plural) for entry in workloads().entries]
+
+    for configuration in webhook_configurations({"url": "https://127.0.0.1:8443"}):
+        rules = [rule for webhook in configuration["webhooks"] for rule in webhook["rules"]]
+        assert [(rule["apiGroups"][0], rule["resources"][0]) for rule in rules] == kinds
+
+
+@pytest.mark.parametrize("webhook", webhooks(), ids=lambda webhook: webhook["name"])
+def test_each_webhook_is_narrow_short_and_without_side_effects(webhook: dict[str, Any]) -> None:
+    [rule] = webhook["rules"]
+    assert rule["operations"] == ["CREATE", "UPDATE"]
+    assert not any("/" in resource or "*" in resource for resource in rule["resources"])
+    assert webhook["failurePolicy"] == "Ignore"
+    assert webhook["sideEffects"] == "None"
+    assert webhook["matchPolicy"] == "Equivalent"
+    assert webhook["namespaceSelector"]["matchExpressions"][0]["values"] == ["kube-system", "samestep-system"]
+
+
+def test_the_server_answers_before_the_api_server_gives_up() -> None:
+    assert Limits().deadline_s < min(webhook["timeoutSeconds"] for webhook in webhooks()) == 2
+
+
+def test_only_mutating_webhooks_are_reinvoked() -> None:
+    mutating, validating = webhook_configurations({"url": "https://127.0.0.1:8443"})
+
+    assert {webhook["reinvocationPolicy"] for webhook in mutating["webhooks"]} == {"IfNeeded"}
+    assert not any("reinvocationPolicy" in webhook for webhook in validating["webhooks"])
+
+
+def test_a_url_and_a_service_are_given_the_path_of_the_handler() -> None:
+    by_url = webhooks({"url": "https://127.0.0.1:8443/", "caBundle": "Q0E="})[0]["clientConfig"]
+    by_service = webhooks({"service": {"name": "samestep", "namespace": "gpu"}, "caBundle": "Q0E="})[-1]["clientConfig"]
+
+    assert by_url == {"url": "https://127.0.0.1:8443/admit/pin", "caBundle": "Q0E="}
+    assert by_service == {
+        "service": {"name": "samestep", "namespace": "gpu", "path": "/admit/check"},
+        "caBundle": "Q0E=",
+    }

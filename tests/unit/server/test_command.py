@@ -1,0 +1,180 @@
+"""`samestep serve` as a process."""
+
+import json
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from tests.samples import demo_nodes
+from tests.unit.server.conftest import admission_review
+from webhook.cli.serve import serve
+from webhook.server.certificates import self_signed
+
+
+@pytest.fixture
+def fleet(tmp_path: Path) -> Path:
+    path = tmp_path / "fleet.json"
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": demo_nodes()}))
+    return path
+
+
+def command(*options: str | Path) -> list[str]:
+    ports = ("--port", "0", "--probe-port", "0")
+    return [sys.executable, "-m", "webhook.cli", "serve", "--host", "127.0.0.1", *ports, *map(str, options)]
+
+
+@contextmanager
+def serving(*options: str | Path) -> Iterator[tuple["subprocess.Popen[str]", dict[str, Any]]]:
+    """The process, once it listens, and the facts of that line of log."""
+    with subprocess.Popen(command(*options), stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stderr is not None
+            yield process, json.loads(process.stderr.readline())
+        finally:
+            process.kill()
+
+
+def refused(*options: str | Path) -> str:
+    """What it says where it cannot start."""
+    environment = {"HOME": "/nonexistent", "KUBECONFIG": None, "KUBERNETES_SERVICE_HOST": None}
+    done = CliRunner().invoke(serve, command(*options)[4:], env=environment)
+    assert done.exit_code == 2, done.exception
+    return done.stderr.strip()
+
+
+def test_a_fleet_out_of_files_is_served_without_a_cluster_until_sigterm(fleet: Path, tmp_path: Path) -> None:
+    ca = tmp_path / "ca.pem"
+    with serving("--fleet", fleet, "--ca-out", ca) as (process, told):
+        request = urllib.request.Request(
+            f"https://127.0.0.1:{told['port']}/admit/pin", json.dumps(admission_review()).encode()
+        )
+        context = ssl.create_default_context(cafile=str(ca))
+        with urllib.request.urlopen(request, context=context) as answer:
+            response = json.load(answer)["response"]
+        with urllib.request.urlopen(f"http://127.0.0.1:{told['probe_port']}/readyz") as ready:
+            assert ready.read() == b"ready\n"
+        process.send_signal(signal.SIGTERM)
+
+        assert response["allowed"]
+        assert response["patchType"] == "JSONPatch"
+        assert process.wait(10) == 0
+        assert process.stderr is not None
+        [line] = process.stderr.read().splitlines()
+        assert json.loads(line)["verdict"] == "Pin"
+
+
+def test_a_served_process_drains_for_its_lame_duck_time(fleet: Path) -> None:
+    with serving("--fleet", fleet, "--lame-duck", "0.5") as (process, told):
+        process.send_signal(signal.SIGTERM)
+        time.sleep(0.2)
+        with pytest.raises(urllib.error.HTTPError) as unready:
+            urllib.request.urlopen(f"http://127.0.0.1:{told['probe_port']}/readyz")
+        assert unready.value.code == 503
+        unready.value.close()
+        assert process.wait(10) == 0
+
+
+def test_a_port_in_use_is_one_line(fleet: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        told = refused("--fleet", fleet, "--port", port)
+    assert told.startswith(f"Error: cannot listen on 127.0.0.1:{port}: ")
+    assert told.count("\n") == 0
+
+
+def test_a_certificate_that_cannot_be_served_is_one_line(fleet: Path, tmp_path: Path) -> None:
+    _, cert, _ = self_signed(["localhost"])
+    _, _, key = self_signed(["localhost"])
+    (tmp_path / "tls.crt").write_bytes(cert)
+    (tmp_path / "tls.key").write_bytes(key)
+
+    told = refused("--fleet", fleet, "--cert", tmp_path / "tls.crt", "--key", tmp_path / "tls.key")
+
+    assert told == f"Error: {tmp_path}/tls.crt, {tmp_path}/tls.key: the key does not belong to the certificate"
+
+
+def kubeconfig(path: Path, server: str) -> Path:
+    content = {
+        "current-context": "a",
+        "contexts": [{"name": "a", "context": {"cluster": "a", "user": "a"}}],
+        "clusters": [{"name": "a", "cluster": {"server": server}}],
+        "users": [{"name": "a", "user": {"token": "secret"}}],
+    }
+    path.write_text(json.dumps(content))
+    return path
+
+
+def test_an_api_server_that_cannot_be_reached_is_one_line(tmp_path: Path) -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        server = f"https://127.0.0.1:{unused.getsockname()[1]}"
+        told = refused("--kubeconfig", kubeconfig(tmp_path / "config", server))
+    assert told.startswith(f"Error: cannot reach the API server at {server}: ")
+    assert told.count("\n") == 0
+
+
+@pytest.mark.parametrize(
+    ("content", "fault"),
+    [
+        (None, "no such kubeconfig file"),
+        ("just text", "not a kubeconfig file"),
+        ("[1, 2", "not a kubeconfig file"),
+        ("apiVersion: v1\nkind: Config\n", "Invalid kube-config file. Expected key current-context"),
+    ],
+)
+def test_a_bad_kubeconfig_is_one_line(content: str | None, fault: str, tmp_path: Path) -> None:
+    path = tmp_path / "config"
+    if content is not None:
+        path.write_text(content)
+
+    told = refused("--kubeconfig", path)
+
+    assert told.startswith(f"Error: {path}: {fault}")
+    assert told.count("\n") == 0
+
+
+def test_no_cluster_at_all_is_one_line() -> None:
+    assert refused() == "Error: /nonexistent/.kube/config: no such kubeconfig file"
+
+
+def test_an_unknown_context_is_named(tmp_path: Path) -> None:
+    path = kubeconfig(tmp_path / "config", "https://127.0.0.1:1")
+
+    assert "Expected object with name nowhere" in refused("--kubeconfig", path, "--context", "nowhere")
+
+
+def test_a_fleet_that_cannot_be_read_names_file_and_place(tmp_path: Path) -> None:
+    path = tmp_path / "fleet.yaml"
+    path.write_text("kind: Node\n---\n{")
+
+    told = refused("--fleet", path)
+
+    assert told.splitlines()[0] == "unreadable: fleet.yaml#0: apiVersion: expected a string, got nothing"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--cert", "a"),
+        ("--key", "a"),
+        ("--fleet", "a", "--context", "b"),
+        ("--cert", "a", "--key", "b", "--ca-out", "c"),
+    ],
+    ids=" ".join,
+)
+def test_options_that_do_not_go_together_are_a_usage_error(options: tuple[str, ...]) -> None:
+    assert refused(*options).startswith("Usage: ")

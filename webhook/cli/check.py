@@ -1,0 +1,158 @@
+"""`samestep check`: the webhook's verdict without a cluster."""
+
+import difflib
+import json
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+import jsonpatch
+import yaml
+
+from webhook.answer.document import document, reference, review_list
+from webhook.answer.message import message
+from webhook.answer.response import patch
+from webhook.answer.warnings import warnings
+from webhook.cli.documents import Document, Unreadable, parse_documents
+from webhook.cli.surroundings import LOOKED_UP, fleet_from
+from webhook.intake.admission import NotAReview, read_request
+from webhook.model.policy import Policy
+from webhook.model.request import Kind, Request, Stage
+from webhook.model.verdict import Review, Verdict
+from webhook.model.world import World
+from webhook.policy.load import PolicyError, load_policy
+from webhook.review import review
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One reviewed object and where it was read."""
+
+    source: str
+    review: Review
+
+
+@click.command()
+@click.option(
+    "-f",
+    "--filename",
+    "files",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    required=True,
+    help="Manifests or AdmissionReviews, YAML or JSON; - is standard input. Repeatable.",
+)
+@click.option(
+    "--fleet",
+    "fleets",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    help="Nodes: `kubectl get nodes -o yaml` or `samestep fleet -o yaml`. Repeatable.",
+)
+@click.option("--policies", type=click.Path(path_type=Path), help="Directory or file with a TrainingPolicy.")
+@click.option("-o", "--output", type=click.Choice(["text", "json", "yaml"]), default="text", show_default=True)
+@click.pass_context
+def check(
+    ctx: click.Context, files: tuple[Path, ...], fleets: tuple[Path, ...], policies: Path | None, output: str
+) -> None:
+    """Say what the webhook would answer, and show what it would change.
+
+    Exit status: 0 all admitted or pinned, 1 some denied, 2 something could not be read.
+    """
+    found = [one for path in files for one in parse_documents(path)]
+    documents = [one for one in found if isinstance(one, Document)]
+    problems = [one for one in found if isinstance(one, Unreadable)]
+    fleet, unreadable = fleet_from(fleets, (one for one in documents if one.object["kind"] == "Node"))
+    problems += unreadable
+    if not fleets and not any(one.object["kind"] == "Node" for one in documents):
+        raise click.UsageError("no nodes to decide on: give --fleet FILE (kubectl get nodes -o yaml)")
+    try:
+        policy = load_policy(policies) if policies is not None else Policy()
+    except PolicyError as error:
+        raise click.UsageError(str(error)) from None
+    world = World(fleet, policy)
+    items: list[Item] = []
+    for one in documents:
+        if one.object["kind"] in LOOKED_UP:
+            continue
+        try:
+            items.append(Item(one.source, review(_request(one), world)))
+        except NotAReview as error:
+            field, _, fault = str(error).partition(": ")
+            problems.append(Unreadable(one.source, fault, field))
+    _print(items, problems, output)
+    if problems:
+        ctx.exit(2)
+    ctx.exit(1 if any(item.review.verdict is Verdict.DENY for item in items) else 0)
+
+
+def _request(one: Document) -> Request:
+    """A manifest is a CREATE; an AdmissionReview is what it says."""
+    obj = one.object
+    if obj["kind"] == "AdmissionReview":
+        return read_request(obj, stage=Stage.MUTATE, now=time.time())
+    group, _, version = obj["apiVersion"].rpartition("/")
+    metadata = obj.get("metadata")
+    namespace = metadata.get("namespace") if isinstance(metadata, dict) else None
+    return Request(
+        kind=Kind(group, version, obj["kind"]),
+        operation="CREATE",
+        object=obj,
+        namespace=namespace if isinstance(namespace, str) and namespace else "default",
+        now=time.time(),
+    )
+
+
+def _print(items: list[Item], problems: list[Unreadable], output: str) -> None:
+    if output == "text":
+        for item in items:
+            click.echo(_text(item))
+        for problem in problems:
+            click.echo(f"unreadable: {problem}", err=True)
+        return
+    errors = [{"source": one.source, "field": one.field, "message": one.message} for one in problems]
+    whole = review_list([document(item.review, item.source) for item in items], errors)
+    if output == "json":
+        click.echo(json.dumps(whole, indent=2, ensure_ascii=False))
+    else:
+        click.echo(yaml.safe_dump(json.loads(json.dumps(whole)), sort_keys=False, allow_unicode=True), nl=False)
+
+
+def _text(item: Item) -> str:
+    one = item.review
+    name = reference(one)["name"] or ""
+    lines = [f"{item.source}  {one.request.kind.kind} {one.request.namespace}/{name}: {one.verdict}"]
+    if one.because:
+        lines[0] += f" ({one.because})"
+    elif one.job is not None:
+        lines[0] += f" ({one.job.coupling}: {one.job.coupling_because})"
+    if one.verdict is Verdict.DENY:
+        lines += [f"  {line}".rstrip() for line in message(one).splitlines()]
+    lines += [f"  {line}" for line in warnings(one)]
+    lines += [f"  {line}" for line in _diff(one)]
+    return "\n".join(lines)
+
+
+def _diff(one: Review) -> list[str]:
+    """The patch as a unified diff of YAML, applied by the `jsonpatch` library as an API server would."""
+    operations = patch(one)
+    if not operations:
+        return []
+    before = _plain(one.request.object)
+    after = jsonpatch.apply_patch(before, operations)
+    return list(
+        difflib.unified_diff(
+            yaml.safe_dump(before, sort_keys=False).splitlines(),
+            yaml.safe_dump(after, sort_keys=False).splitlines(),
+            "submitted",
+            "admitted",
+            lineterm="",
+            n=2,
+        )
+    )
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401 - JSON
+    return json.loads(json.dumps(value))

@@ -1,0 +1,92 @@
+"""`samestep serve`: the webhook itself, in front of a cluster or of a fleet out of files."""
+
+import asyncio
+from pathlib import Path
+
+import click
+
+_FILE = click.Path(path_type=Path)
+_PORT = click.IntRange(0, 65535)
+
+
+@click.command()
+@click.option("--host", default="", help="Address to listen on.  [default: all interfaces]")
+@click.option("--port", type=_PORT, default=8443, show_default=True, help="Port for the API server (HTTPS).")
+@click.option("--probe-port", type=_PORT, default=8080, show_default=True, help="Port for probes and metrics (HTTP).")
+@click.option("--cert", type=_FILE, help="Serving certificate, PEM; followed as it is replaced.")
+@click.option("--key", type=_FILE, help="Its key.")
+@click.option("--ca-out", type=_FILE, help="Without --cert: where to write the CA of the certificate that is made.")
+@click.option("--kubeconfig", type=_FILE, help="Which kubeconfig to use.  [default: the pod's service account]")
+@click.option("--context", help="Which context of it.")
+@click.option(
+    "--fleet",
+    "files",
+    type=_FILE,
+    multiple=True,
+    help="Nodes from files instead of a cluster, as `samestep fleet` takes them. Repeatable.",
+)
+@click.option(
+    "--lame-duck",
+    type=click.FloatRange(0),
+    help="Seconds to serve on after SIGTERM, while unready.  [default: 10; 0 with --fleet]",
+)
+@click.option("--log-format", type=click.Choice(["json", "text"]), default="json", show_default=True)
+@click.option(
+    "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True
+)
+@click.pass_context
+def serve(
+    ctx: click.Context,
+    host: str,
+    port: int,
+    probe_port: int,
+    cert: Path | None,
+    key: Path | None,
+    ca_out: Path | None,
+    kubeconfig: Path | None,
+    context: str | None,
+    files: tuple[Path, ...],
+    lame_duck: float | None,
+    log_format: str,
+    log_level: str,
+) -> None:
+    """Run the admission webhook."""
+    if (cert is None) != (key is None):
+        raise click.UsageError("--cert and --key go together")
+    if cert is not None and ca_out is not None:
+        raise click.UsageError("--ca-out goes with a certificate that is made, not with --cert")
+    if files and (kubeconfig is not None or context is not None):
+        raise click.UsageError("--fleet takes the place of a cluster")
+    # kopf and the clients take most of a second to import; the other commands do without them.
+    from webhook.cluster.access import Access, AccessError
+    from webhook.server.listener import ListenError
+    from webhook.server.logs import configure_logs
+    from webhook.server.run import Settings, run
+    from webhook.server.tls import CertificateError
+
+    known = None
+    if files:
+        from webhook.cli.surroundings import fleet_from
+
+        known, problems = fleet_from(files)
+        for problem in problems:
+            click.echo(f"unreadable: {problem}", err=True)
+        if problems:
+            ctx.exit(2)
+    configure_logs(log_format, log_level)
+    settings = Settings(
+        host=host,
+        port=port,
+        probe_port=probe_port,
+        lame_duck_s=lame_duck if lame_duck is not None else 0 if files else 10,
+        cert=cert,
+        key=key,
+        ca_out=ca_out,
+        access=Access(kubeconfig, context),
+        fleet=known,
+    )
+    try:
+        asyncio.run(run(settings))
+    except (AccessError, CertificateError, ListenError) as error:
+        click.echo(f"Error: {error}", err=True)
+        ctx.exit(2)

@@ -1,0 +1,80 @@
+"""The admission handlers: what kopf selects, `review()` decides.
+
+The server parses a review once and leaves it in `CALL`; kopf sees a stub of it, since it deep-copies and compares all
+that it is given, at four fifths of the cost of a request. The handler takes the whole and leaves its Review there.
+"""
+
+import logging
+from collections.abc import Callable, Coroutine, Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import kopf
+
+from webhook.model.request import Request, Stage
+from webhook.model.verdict import Review
+from webhook.model.world import World
+from webhook.review import review
+
+Judge: TypeAlias = Callable[[Request, World], Review]
+Handler: TypeAlias = Callable[..., Coroutine[Any, Any, None]]
+
+_log = logging.getLogger(__name__)
+
+STAGES: Mapping[str, Stage] = {"pin": Stage.MUTATE, "check": Stage.VALIDATE}
+"""The ids of the handlers, which are also the last element of their paths."""
+
+
+@dataclass(slots=True)
+class Call:
+    """One call of a handler: what it is asked, and what came of it. `outcome` is None until the handler has run."""
+
+    request: Request
+    world: World
+    outcome: Review | Exception | None = None
+
+
+CALL: ContextVar[Call] = ContextVar("CALL")
+
+
+def admission_handlers(judge: Judge = review) -> dict[str, Handler]:
+    """One handler for each id of `STAGES`. They differ in nothing but the stage that the request names."""
+
+    async def decide(**_: object) -> None:
+        call = CALL.get()
+        try:
+            call.outcome = judge(call.request, call.world)
+        except Exception as error:  # noqa: BLE001 (kopf would turn it into a denial that quotes it)
+            call.outcome = error
+
+    return dict.fromkeys(STAGES, decide)
+
+
+def without_kopf(handlers: Mapping[str, Handler]) -> kopf.WebhookFn:
+    """What kopf would hand to the server, for where there is no cluster: the handler of the id, and no selection."""
+
+    async def fn(request: Any, *, webhook: str | None = None, **_: Any) -> Any:  # noqa: ANN401, ARG001 (kopf's words)
+        assert webhook is not None
+        await handlers[webhook]()
+
+    return fn
+
+
+def with_fallback(fn: kopf.WebhookFn, handlers: Mapping[str, Handler]) -> kopf.WebhookFn:
+    """kopf's function and, where that fails before the handler has run, the handler all the same.
+
+    kopf looks for a new kind when its CRD changes. Where the API server does not serve the kind yet at that moment
+    (seen on 1.36), kopf does not look again, and would refuse its reviews until something else changes.
+    """
+
+    async def call(request: Any, *, webhook: str | None = None, **rest: Any) -> Any:  # noqa: ANN401 (kopf's words)
+        try:
+            return await fn(request, webhook=webhook, **rest)
+        except Exception as error:
+            if CALL.get().outcome is not None:
+                raise
+            _log.warning("kopf selects no handler, so it is run without kopf: %s", error)
+            return await without_kopf(handlers)(request, webhook=webhook)
+
+    return call

@@ -1,0 +1,134 @@
+"""kopf's operator: it finds out which kinds there are, selects the handler of a request, and starts the reflector."""
+
+import asyncio
+import logging
+import random
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Any
+
+import kopf
+
+from webhook.catalog.workloads import workloads
+from webhook.cluster.access import Access, AccessError, reason
+from webhook.cluster.handlers import STAGES, Handler
+from webhook.cluster.reflector import Reflector
+from webhook.model.request import Stage
+
+_log = logging.getLogger(__name__)
+_AGAIN_S = 10.0
+
+
+async def run_operator(
+    *,
+    access: Access,
+    handlers: Mapping[str, Handler],
+    reflector: Reflector,
+    server: kopf.WebhookServerProtocol,
+    stop: asyncio.Event,
+    take_signals: Callable[[], None],
+) -> None:
+    """Runs kopf until `stop` is set, again and again where it ends by itself.
+
+    kopf ends on a 401 or on an error event in its watch of CRDs, which an API server in trouble sends to all replicas
+    at once. The server goes on with the handlers that it has. `take_signals` is called after each start: kopf takes
+    SIGINT and SIGTERM to itself, and would end before the server has drained.
+    """
+    registry = admission_registry(handlers)
+    _add_activities(registry, access, reflector)
+    while not stop.is_set():
+        tasks = await kopf.spawn_tasks(
+            registry=registry,
+            settings=_settings(server),
+            memories=NoMemories(),  # type: ignore[arg-type] # all that kopf asks of it here
+            standalone=True,
+            clusterwide=True,
+            stop_flag=stop,
+        )
+        take_signals()
+        try:
+            await kopf.run_tasks(tasks, ignored=_Strangers(tasks))
+        except Exception as error:  # noqa: BLE001 (kopf has logged it in full)
+            _log.warning("kopf ended and starts again: %s", reason(error))
+        await _sleep(_AGAIN_S * random.uniform(0.5, 1.0), unless=stop)  # noqa: S311 (not for secrets)
+
+
+def admission_registry(handlers: Mapping[str, Handler]) -> kopf.OperatorRegistry:
+    """Every handler, for every kind of the catalog."""
+    registry = kopf.OperatorRegistry()
+    plurals = defaultdict(set)
+    for kind in workloads().entries:
+        plurals[kind.group].add(kind.plural)
+    for handler_id, handler in handlers.items():
+        decorate = kopf.on.mutate if STAGES[handler_id] is Stage.MUTATE else kopf.on.validate
+        for group, names in plurals.items():
+            # With a group of its own each, since kopf would else scan every group, and end if one cannot be reached.
+            decorate(_one_of(names), group=group, id=handler_id, registry=registry)(handler)
+    return registry
+
+
+def _add_activities(registry: kopf.OperatorRegistry, access: Access, reflector: Reflector) -> None:
+    @kopf.on.login(registry=registry, id="login")
+    async def login(**_: object) -> kopf.ConnectionInfo:
+        try:
+            return await access.for_kopf()
+        except AccessError as error:
+            raise kopf.PermanentError(str(error)) from error
+
+    @kopf.on.startup(registry=registry, id="follow")
+    async def follow(**_: object) -> None:
+        reflector.start()
+
+    @kopf.on.cleanup(registry=registry, id="unfollow")
+    async def unfollow(**_: object) -> None:
+        await reflector.stop()
+
+
+def _one_of(plurals: Collection[str]) -> Callable[[kopf.Resource], bool]:
+    # A callable matches every served version; a name only the preferred one.
+    return lambda resource: resource.plural in plurals
+
+
+def _settings(server: kopf.WebhookServerProtocol) -> kopf.OperatorSettings:
+    settings = kopf.OperatorSettings()
+    settings.admission.server = server
+    settings.admission.managed = None
+    settings.posting.enabled = False
+    settings.networking.connect_timeout = 10
+    settings.networking.request_timeout = 60
+    # kopf would kill the process ten minutes after it has ended without our stop flag.
+    settings.process.ultimate_exiting_timeout = None
+    return settings
+
+
+class NoMemories:
+    """kopf would remember 924 bytes for every object that is ever updated, for ever."""
+
+    async def recall_memo(self, *_: object, memobase: object = None, **__: object) -> object:
+        return memobase
+
+    def iter_all_daemon_memories(self) -> Iterator[Any]:
+        return iter(())
+
+
+class _Strangers(Collection["asyncio.Task[Any]"]):
+    """Every task but kopf's own: it would else cancel, at its end, all that began after it, our connections too."""
+
+    def __init__(self, own: Collection["asyncio.Task[Any]"]) -> None:
+        self._own = own
+
+    def __contains__(self, task: object) -> bool:
+        return task not in self._own
+
+    def __iter__(self) -> Iterator["asyncio.Task[Any]"]:
+        return (task for task in asyncio.all_tasks() if task in self)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+async def _sleep(seconds: float, *, unless: asyncio.Event) -> None:
+    try:
+        await asyncio.wait_for(unless.wait(), seconds)
+    except TimeoutError:
+        return

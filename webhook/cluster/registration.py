@@ -1,0 +1,148 @@
+"""The webhook configurations: which requests the API server sends here at all.
+
+`python -m webhook.cluster.registration` prints manifests/webhooks.yaml. The conditions are generated from the catalog,
+so that a kind or a device known there is one that reaches us. Each step into an object is optional: a condition that
+fails on what it looks at would, under `failurePolicy: Fail`, refuse a job that is none of our business.
+"""
+
+import sys
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import yaml
+
+from webhook.catalog.accelerators import accelerators
+from webhook.catalog.workloads import Children, Each, Roles, Workload, workloads
+from webhook.cluster.handlers import STAGES
+from webhook.model.request import Stage
+
+NAMESPACE = "samestep-system"
+IGNORE_LABEL = "samestep.dev/ignore"
+
+# The validating one may take longer: it is called last, when all mutating ones have had their time.
+_TIMEOUT_S = {Stage.MUTATE: 2, Stage.VALIDATE: 3}
+
+
+def webhook_configurations(client_config: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The mutating and the validating configuration.
+
+    `client_config` says where we are, without the path: {"service": {...}} or {"url": "https://…"}, with or without
+    "caBundle".
+    """
+    return [_configuration(handler, stage, client_config) for handler, stage in STAGES.items()]
+
+
+def manifest() -> str:
+    """manifests/webhooks.yaml."""
+    service = {"service": {"name": "samestep", "namespace": NAMESPACE, "port": 443}}
+    told = "# Generated from the catalog: python -m webhook.cluster.registration\n"
+    return told + yaml.safe_dump_all(webhook_configurations(service), sort_keys=False, width=1000)
+
+
+def _configuration(handler: str, stage: Stage, client_config: Mapping[str, Any]) -> dict[str, Any]:
+    kind = "MutatingWebhookConfiguration" if stage is Stage.MUTATE else "ValidatingWebhookConfiguration"
+    return {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": kind,
+        "metadata": {"name": "samestep"},
+        "webhooks": [_webhook(entry, handler, stage, client_config) for entry in workloads().entries],
+    }
+
+
+def _webhook(entry: Workload, handler: str, stage: Stage, client_config: Mapping[str, Any]) -> dict[str, Any]:
+    webhook: dict[str, Any] = {
+        "name": f"{entry.plural}.{entry.group}.{handler}.samestep.dev",
+        "clientConfig": _with_path(client_config, f"/admit/{handler}"),
+        "rules": [
+            {
+                "apiGroups": [entry.group],
+                "apiVersions": list(entry.versions),
+                "resources": [entry.plural],
+                "operations": ["CREATE", "UPDATE"],
+                "scope": "Namespaced",
+            }
+        ],
+        "matchPolicy": "Equivalent",
+        "namespaceSelector": {
+            "matchExpressions": [
+                {
+                    "key": "kubernetes.io/metadata.name",
+                    "operator": "NotIn",
+                    "values": ["kube-system", NAMESPACE],
+                },
+                {"key": IGNORE_LABEL, "operator": "DoesNotExist"},
+            ]
+        },
+        "matchConditions": [
+            {"name": name, "expression": expression} for name, expression in match_conditions(entry).items()
+        ],
+        "admissionReviewVersions": ["v1"],
+        "sideEffects": "None",
+        "failurePolicy": "Ignore",
+        "timeoutSeconds": _TIMEOUT_S[stage],
+    }
+    if stage is Stage.MUTATE:
+        webhook["reinvocationPolicy"] = "IfNeeded"
+    return webhook
+
+
+def match_conditions(entry: Workload) -> dict[str, str]:
+    """CEL by name of condition; all must hold for an object of this kind to be sent here."""
+    return {
+        "spec-is-new": "request.operation == 'CREATE' || object.?spec != oldObject.?spec",
+        "not-being-deleted": "!object.?metadata.?deletionTimestamp.hasValue()",
+        "no-child-of-a-decided-job": _no_child(),
+        "asks-for-devices": " || ".join(f"({_asks(roles)})" for roles in entry.roles),
+    }
+
+
+def _no_child() -> str:
+    """Anyone can write ownerReferences, so the requester counts too. Without --use-service-account-credentials the
+    controllers of Kubernetes write under one name for all."""
+    kinds = " || ".join(
+        f"(o.kind == '{entry.kind}' && o.apiVersion.startsWith('{entry.group}/'))"
+        for entry in workloads().entries
+        if entry.children is Children.DECIDED
+    )
+    by_controller = (
+        "request.userInfo.username.startsWith('system:serviceaccount:')"
+        " || request.userInfo.username == 'system:kube-controller-manager'"
+    )
+    owned = f"object.?metadata.?ownerReferences.orValue([]).exists(o, o.?controller.orValue(false) && ({kinds}))"
+    return f"!(({by_controller}) && {owned})"
+
+
+def _asks(roles: Roles) -> str:
+    at, pod = ".?".join(("object", *roles.at)), ".?".join((*roles.template, "spec"))
+    if roles.each is Each.ONE:
+        return _pod_asks(f"{at}.?{pod}")
+    one = ".".join(("object", *roles.at)) + "[r]"
+    return f"{at}.orValue({{}}).exists(r, {_pod_asks(f'{one}.?{pod}')})"
+
+
+def _pod_asks(spec: str) -> str:
+    containers = f"{spec}.?containers.orValue([]) + {spec}.?initContainers.orValue([])"
+    amounts = " || ".join(
+        f"c.?resources.?{part}.orValue({{}}).exists(k, {' || '.join(_is_device('k'))})"
+        for part in ("limits", "requests")
+    )
+    return f"({containers}).exists(c, {amounts} || c.?resources.?claims.hasValue())"
+
+
+def _is_device(key: str) -> Iterator[str]:
+    resources = [name for vendor in accelerators().vendors for name in vendor.resources + vendor.share_resources]
+    whole = ", ".join(f"'{name}'" for name in sorted(resources) if not name.endswith("*"))
+    yield f"{key} in [{whole}]"
+    for name in resources:
+        if name.endswith("*"):
+            yield f"{key}.startsWith('{name[:-1]}')"
+
+
+def _with_path(client_config: Mapping[str, Any], path: str) -> dict[str, Any]:
+    if "url" in client_config:
+        return {**client_config, "url": f"{client_config['url'].rstrip('/')}{path}"}
+    return {**client_config, "service": {**client_config["service"], "path": path}}
+
+
+if __name__ == "__main__":
+    sys.stdout.write(manifest())

@@ -1,0 +1,1 @@
+"""The HTTPS server: admission, probes, metrics, certificates."""

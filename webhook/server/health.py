@@ -1,0 +1,75 @@
+"""Whether this replica should be sent requests, and what there is to say about it."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import Enum
+
+from webhook.cluster.world import Worlds
+from webhook.server.tls import ServingCertificate
+
+
+class State(Enum):
+    """FAILED makes a replica unready. WARNING does not: what ails one ails all, and all would leave at once."""
+
+    OK = "+"
+    WARNING = "!"
+    FAILED = "-"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    name: str
+    state: State
+    told: str
+
+    def __str__(self) -> str:
+        return f"[{self.state.value}]{self.name} {self.state.name.lower()}: {self.told}"
+
+
+def checks(
+    worlds: Worlds, certificate: ServingCertificate, *, plugged: bool, draining: bool, now: float
+) -> tuple[Check, ...]:
+    """Everything that readiness rests on. `plugged` says whether kopf has handed over its handlers."""
+    return (
+        _fleet(worlds, now),
+        _handlers(plugged=plugged),
+        _certificate(certificate, now),
+        Check("draining", State.FAILED if draining else State.OK, "stopping" if draining else "not stopping"),
+    )
+
+
+def readiness(found: Iterable[Check], *, verbose: bool) -> tuple[bool, str]:
+    """Whether ready, and the text of /readyz."""
+    found = tuple(found)
+    ready = all(check.state is not State.FAILED for check in found)
+    shown = [str(check) for check in found if verbose or check.state is State.FAILED]
+    return ready, "\n".join([*shown, "ready" if ready else "not ready", ""])
+
+
+def _fleet(worlds: Worlds, now: float) -> Check:
+    if worlds.current is None:
+        return Check("fleet", State.FAILED, worlds.problem or "the first list of nodes is under way")
+    age = worlds.age_s(now)
+    nodes = len(worlds.current.fleet.nodes)
+    told = f"{nodes} nodes with accelerators" + ("" if age is None else f", confirmed {age:.0f} s ago")
+    if worlds.stale(now):
+        told += ", stale: denials that rest on nodes are warnings"
+    if worlds.problem:
+        told += f"; {worlds.problem}"
+    return Check("fleet", State.WARNING if worlds.problem or worlds.stale(now) else State.OK, told)
+
+
+def _handlers(*, plugged: bool) -> Check:
+    if plugged:
+        return Check("handlers", State.OK, "served")
+    return Check("handlers", State.FAILED, "kopf has not found out the cluster's kinds yet")
+
+
+def _certificate(certificate: ServingCertificate, now: float) -> Check:
+    until = datetime.fromtimestamp(certificate.expires_at, UTC).isoformat(timespec="seconds")
+    told = f"{'expired' if certificate.expires_at < now else 'valid until'} {until}"
+    if certificate.problem:
+        told += f"; the files in place are not served: {certificate.problem}"
+    bad = certificate.problem or certificate.expires_at < now
+    return Check("certificate", State.WARNING if bad else State.OK, told)

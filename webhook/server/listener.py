@@ -1,0 +1,143 @@
+"""The ports: HTTPS for the API server, plain HTTP for probes and metrics."""
+
+import asyncio
+import ssl
+import time
+from contextlib import AsyncExitStack, suppress
+from http import HTTPStatus
+from typing import Self
+
+from aiohttp import web
+from prometheus_client import CONTENT_TYPE_LATEST
+
+from webhook.cluster.world import Worlds
+from webhook.server.admission import Admission
+from webhook.server.health import checks, readiness
+from webhook.server.metrics import Metrics
+from webhook.server.tls import ServingCertificate
+
+# Longer than Go's HTTP client keeps an idle connection (90 s), so that it never writes to one that we are closing.
+_KEEP_ALIVE_S = 120
+_CERTIFICATE_CHECK_S = 10
+_LINGER_S = 1
+
+
+class ListenError(Exception):
+    """A port that cannot be listened on; the message names it."""
+
+
+class Server:
+    """Listens as long as its `async with` block, or until `close`.
+
+    `host` is an address or name to bind, empty for all interfaces. Entering raises ListenError.
+    """
+
+    def __init__(
+        self,
+        admission: Admission,
+        worlds: Worlds,
+        metrics: Metrics,
+        certificate: ServingCertificate,
+        *,
+        host: str,
+        port: int,
+        probe_port: int,
+        lame_duck_s: float = 0,
+        certificate_check_s: float = _CERTIFICATE_CHECK_S,
+    ) -> None:
+        self._admission = admission
+        self._worlds = worlds
+        self._metrics = metrics
+        self._certificate = certificate
+        self._host, self._port, self._probe_port = host, port, probe_port
+        self._lame_duck_s = lame_duck_s
+        self._certificate_check_s = certificate_check_s
+        self._draining = False
+        self._exit = AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        async with AsyncExitStack() as undo:
+            self.probe_port = await self._listen(undo, self._probes(), self._probe_port)
+            self.port = await self._listen(undo, self._all(), self._port, tls=self._certificate.context)
+            undo.push_async_callback(_ended, asyncio.create_task(self._follow_certificate()))
+            self._exit = undo.pop_all()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def drain(self) -> None:
+        """Is unready but serves, for as long as it may take until no more is sent here."""
+        self._draining = True
+        await asyncio.sleep(self._lame_duck_s)
+
+    async def close(self) -> None:
+        """Lets what is in flight finish, then closes the ports."""
+        self._draining = True
+        # aiohttp reads no more of a body that is half here once it shuts down.
+        await self._admission.idle()
+        await self._exit.aclose()
+
+    async def _listen(
+        self, undo: AsyncExitStack, app: web.Application, port: int, tls: ssl.SSLContext | None = None
+    ) -> int:
+        runner = web.AppRunner(
+            app,
+            access_log=None,
+            handle_signals=False,
+            keepalive_timeout=_KEEP_ALIVE_S,
+            lingering_time=_LINGER_S,
+            shutdown_timeout=self._admission.limits.deadline_s + 1,
+        )
+        await runner.setup()
+        undo.push_async_callback(runner.cleanup)
+        try:
+            await web.TCPSite(runner, self._host or None, port, ssl_context=tls).start()
+        except (OSError, OverflowError) as error:
+            reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+            raise ListenError(f"cannot listen on {self._host or '*'}:{port}: {reason}") from error
+        bound: int = runner.addresses[0][1]
+        return bound
+
+    def _all(self) -> web.Application:
+        app = web.Application(client_max_size=self._admission.limits.body_bytes)
+        app.router.add_post("/admit/{id}", self._admission.answer)
+        self._add_probes(app)
+        return app
+
+    def _probes(self) -> web.Application:
+        app = web.Application()
+        self._add_probes(app)
+        app.router.add_get("/metrics", self._scrape)
+        return app
+
+    def _add_probes(self, app: web.Application) -> None:
+        app.router.add_get("/healthz", _alive)
+        app.router.add_get("/readyz", self._readyz)
+
+    async def _readyz(self, http: web.Request) -> web.Response:
+        found = checks(
+            self._worlds,
+            self._certificate,
+            plugged=self._admission.fn is not None,
+            draining=self._draining,
+            now=time.time(),
+        )
+        ready, text = readiness(found, verbose="verbose" in http.query)
+        return web.Response(text=text, status=HTTPStatus.OK if ready else HTTPStatus.SERVICE_UNAVAILABLE)
+
+    async def _scrape(self, _: web.Request) -> web.Response:
+        return web.Response(body=self._metrics.text(), headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+    async def _follow_certificate(self) -> None:
+        await self._certificate.follow(every_s=self._certificate_check_s)
+
+
+async def _alive(_: web.Request) -> web.Response:
+    return web.Response(text="alive\n")
+
+
+async def _ended(task: "asyncio.Task[None]") -> None:
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task

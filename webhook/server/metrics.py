@@ -1,0 +1,91 @@
+"""What Prometheus sees. Labels are bounded: never the name of a job, a namespace or a user."""
+
+import time
+from collections import Counter as Tally
+from collections.abc import Iterator
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, Info, generate_latest
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from webhook.cluster.world import Worlds
+from webhook.model.verdict import Review
+from webhook.server.tls import ServingCertificate
+
+# From a tenth of a millisecond to past the mutating webhook's timeout of 2 s.
+_BUCKETS = (0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
+
+
+class Metrics:
+    """Everything that is counted, in a registry of its own."""
+
+    def __init__(self, worlds: Worlds, certificate: ServingCertificate, version: str) -> None:
+        registry = CollectorRegistry()
+        self._registry = registry
+        self._reviews = Counter(
+            "samestep_reviews", "Reviews answered.", ("stage", "verdict", "policy"), registry=registry
+        )
+        self._findings = Counter("samestep_findings", "Findings told.", ("stage", "code"), registry=registry)
+        self._duration = Histogram(
+            "samestep_review_duration_seconds",
+            "From the head of an admission request to its answer.",
+            ("stage",),
+            buckets=_BUCKETS,
+            registry=registry,
+        )
+        self.handler_runs = Counter(
+            "samestep_handler_runs", "Times that kopf ran an admission handler.", ("handler",), registry=registry
+        )
+        self.http_responses = Counter(
+            "samestep_http_responses", "Answers to admission requests by HTTP status.", ("code",), registry=registry
+        )
+        Info("samestep_build", "What is running.", registry=registry).info({"version": version})
+        registry.register(_State(worlds, certificate))
+
+    def count(self, review: Review, duration_s: float) -> None:
+        """One review, answered."""
+        stage = review.request.stage.value
+        self._reviews.labels(stage, review.verdict.value, review.policy.name).inc()
+        for finding in review.decision.findings:
+            self._findings.labels(stage, finding.code).inc()
+        self._duration.labels(stage).observe(duration_s)
+
+    def text(self) -> bytes:
+        """In the text format of Prometheus."""
+        return generate_latest(self._registry)
+
+
+class _State(Collector):
+    """What is read off at the moment of the scrape."""
+
+    def __init__(self, worlds: Worlds, certificate: ServingCertificate) -> None:
+        self._worlds = worlds
+        self._certificate = certificate
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        nodes = GaugeMetricFamily("samestep_fleet_nodes", "Nodes with accelerators, by model.", labels=("model",))
+        for model, count in self._nodes_by_model().items():
+            nodes.add_metric((model,), count)
+        yield nodes
+        synced = "Whether a whole fleet has been seen."
+        yield GaugeMetricFamily("samestep_fleet_synced", synced, value=self._worlds.synced)
+        age = self._worlds.age_s(time.time())
+        if age is not None:
+            told = "Since the fleet was last confirmed."
+            yield GaugeMetricFamily("samestep_fleet_age_seconds", told, value=age)
+        told = "When the serving certificate expires."
+        expires_at = self._certificate.expires_at
+        yield GaugeMetricFamily("samestep_tls_certificate_expiry_timestamp_seconds", told, value=expires_at)
+        told = "Whether the certificate files in place could not be loaded."
+        failed = bool(self._certificate.problem)
+        yield GaugeMetricFamily("samestep_tls_reload_failed", told, value=failed)
+
+    def _nodes_by_model(self) -> Tally[str]:
+        tally: Tally[str] = Tally()
+        if self._worlds.current is not None:
+            for column in self._worlds.current.fleet.devices.values():
+                tally.update({model.name: nodes.bit_count() for model, nodes in column.models.items()})
+                tally["unknown"] += column.unknown.bit_count()
+                tally["two models"] += column.two_models.bit_count()
+                tally["shares"] += column.shares.bit_count()
+        return tally
