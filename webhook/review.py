@@ -58,7 +58,10 @@ def _review(request: Request, world: World) -> Review:
 def _decide(request: Request, case: Case, old: TrainingJob | None) -> Decision:
     if old is not None:
         by_service_account = request.user.name.startswith("system:serviceaccount:")
-        return decide_update(case, old, size(old, case.policy), by_service_account=by_service_account)
+        decision = decide_update(case, old, size(old, case.policy), by_service_account=by_service_account)
+        if request.stage is Stage.VALIDATE and decision.verdict is Verdict.PIN:
+            return check_created(case)
+        return decision
     return check_created(case) if request.stage is Stage.VALIDATE else decide(case)
 
 

@@ -1,10 +1,10 @@
-"""A pin as RFC 6902 operations: few, additive, and none that replaces what a person wrote."""
+"""A pin as RFC 6902 operations: few, and none that replaces what a person wrote."""
 
 import json
 
 from webhook.model.job import Role, TrainingJob
-from webhook.model.patch import Operation, add
-from webhook.model.placement import Pointer
+from webhook.model.patch import Operation, add, replace
+from webhook.model.placement import Operator, Pointer, Requirement
 from webhook.model.policy import Policy
 from webhook.model.verdict import Pin
 
@@ -13,7 +13,8 @@ RECORD = "samestep.dev/pinned"
 
 def operations(job: TrainingJob, pin: Pin, policy: Policy) -> list[Operation]:
     """The operations that write `pin` into the job's roles, and its record into the annotations."""
-    written = [operation for index in pin.roles for operation in _narrow(job.roles[index], pin)]
+    write = _move if pin.moved_from else _narrow
+    written = [operation for index in pin.roles for operation in write(job.roles[index], pin)]
     # Without a name there may be no metadata at all. No API server stores such an object: there is nothing to remember.
     nowhere = not job.name and not job.annotations_are_a_map
     return written if nowhere or not pin.ours else [*written, _record(job, pin, policy)]
@@ -38,6 +39,19 @@ def _narrow(role: Role, pin: Pin) -> list[Operation]:
         else add((*terms, index, "matchExpressions"), [requirement])
         for index, term in enumerate(placement.terms)
         if not term.empty
+    ]
+
+
+def _move(role: Role, pin: Pin) -> list[Operation]:
+    """Our own earlier pin, by the same key and in the same form, gets the new values."""
+    if len(pin.values) == 1:
+        return [add((*role.spec, "nodeSelector", pin.key), pin.values[0])]
+    ours = Requirement(pin.key, Operator.IN, pin.moved_from)
+    return [
+        replace((*role.spec, *_AFFINITY, index, "matchExpressions", at, "values"), list(pin.values))
+        for index, term in enumerate(role.placement.terms or ())
+        for at, one in enumerate(term.expressions)
+        if one == ours
     ]
 
 

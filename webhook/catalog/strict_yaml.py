@@ -1,5 +1,6 @@
 """YAML as kubectl reads it: JSON's types and no others, dates stay text, keys are strings, and no key comes twice."""
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,7 +12,17 @@ class YamlError(ValueError):
 
 
 def load_all(text: str) -> Iterator[Any]:
-    """The documents of a text, one after the other. Raises YamlError, and nothing else."""
+    """The documents of a text, one after the other. Raises YamlError, and nothing else.
+
+    JSON is YAML, but its own parser is some fifty times as fast: 10,000 nodes from kubectl are over 100 MB.
+    """
+    if text[:1] == "{":
+        try:
+            yield json.loads(text, object_pairs_hook=_once_each, parse_constant=_no_number)
+        except (ValueError, RecursionError):
+            pass  # several documents, or flow style, or a fault that the YAML parser has a place for
+        else:
+            return
     try:
         yield from yaml.load_all(text, Loader=_Loader)
     except yaml.MarkedYAMLError as error:
@@ -31,6 +42,17 @@ def _fault(error: yaml.MarkedYAMLError, text: str) -> str:
     line = text.splitlines()[mark.line : mark.line + 1]
     hint = " (is this a template that was not rendered?)" if "{{" in "".join(line) else ""
     return f"line {mark.line + 1}, column {mark.column + 1}: {problem}{hint}"
+
+
+def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        raise ValueError("a key comes twice")
+    return members
+
+
+def _no_number(text: str) -> Any:  # noqa: ANN401 - never returns
+    raise ValueError(f"{text} is not JSON")
 
 
 class _Loader(yaml.CSafeLoader):

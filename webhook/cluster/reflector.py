@@ -5,6 +5,7 @@ operator and the webhook with it. Here errors make the fleet old, and nothing el
 """
 
 import asyncio
+import gc
 import logging
 import random
 import time
@@ -155,7 +156,12 @@ class Reflector:
             await self._changed.wait()
             self._changed.clear()
             fleet = await asyncio.to_thread(build_fleet, list(self._nodes.values()))
+            is_first = not self._worlds.synced
             self._worlds.swap(replace(fleet, taken_at=self._confirmed_at))
+            if is_first:
+                # Nodes stay as long as the process: walking 10,000 of them takes a full collection 60 ms each time.
+                gc.collect()
+                gc.freeze()
             self._behind = self._changed.is_set()
             await asyncio.sleep(_SETTLE_S)
 

@@ -1,9 +1,11 @@
 """The pin: a label key whose values leave the chosen models in the target pool and nothing else (design 5)."""
 
+from dataclasses import replace
+
 from webhook.decision.pool import TargetPool, short_of_room
 from webhook.model.fleet import Model, Nodes
-from webhook.model.job import Role
-from webhook.model.placement import Operator, Requirement
+from webhook.model.job import PinRecord, Role
+from webhook.model.placement import Operator, Requirement, Term
 from webhook.model.policy import Policy
 from webhook.model.verdict import Pin
 
@@ -39,6 +41,36 @@ def requires(role: Role, key: str, values: tuple[str, ...]) -> bool:
         return True
     terms = [term for term in role.placement.terms or () if not term.empty]
     return bool(terms) and all(any(_demands(one, key, values) for one in term.expressions) for term in terms)
+
+
+def narrowed(role: Role, pin: Pin) -> Role:
+    """The role as it reads with the pin written into it: in nodeSelector for one value, in every term for several."""
+    place = role.placement
+    if len(pin.values) == 1:
+        return _placed(role, node_selector=(*place.node_selector, (pin.key, pin.values[0])))
+    ours = Requirement(pin.key, Operator.IN, pin.values)
+    if not place.terms:
+        return _placed(role, terms=(Term((ours,)),))
+    terms = (term if term.empty else replace(term, expressions=(*term.expressions, ours)) for term in place.terms)
+    return _placed(role, terms=tuple(terms))
+
+
+def released(role: Role, record: PinRecord) -> Role:
+    """The role as it reads without the pin that was recorded; itself where that is not in it as we wrote it."""
+    place = role.placement
+    if len(record.values) == 1:
+        others = tuple(one for one in place.node_selector if one != (record.key, record.values[0]))
+        return _placed(role, node_selector=others)
+    ours = Requirement(record.key, Operator.IN, record.values)
+    terms = place.terms or ()
+    if not any(ours in term.expressions for term in terms):
+        return role
+    left = tuple(replace(term, expressions=tuple(one for one in term.expressions if one != ours)) for term in terms)
+    return _placed(role, terms=None if all(term.empty for term in left) else left)
+
+
+def _placed(role: Role, **changes: object) -> Role:
+    return replace(role, placement=replace(role.placement, **changes))  # type: ignore[arg-type] # fields of Placement
 
 
 def _demands(requirement: Requirement, key: str, values: tuple[str, ...]) -> bool:

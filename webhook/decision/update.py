@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from webhook.decision.decide import Case, decide, memory_withheld, no_node, out_of_memory
-from webhook.decision.pin import requires
+from webhook.decision.pin import narrowed, released, requires
 from webhook.decision.pool import TargetPool, candidates, target_pool, told
 from webhook.decision.scope import Treatment
 from webhook.model.finding import Finding
@@ -16,22 +16,53 @@ from webhook.sizing.demand import Sized
 def decide_update(case: Case, old: TrainingJob, old_sized: Sized, *, by_service_account: bool) -> Decision:
     """The decision for a job that exists as `old`.
 
-    A dropped pin is put back; a job that has not started is decided anew, keeping its pin while it passes; one that
-    runs is denied only for what this update makes worse; everything else is admitted.
+    A job that has not started is decided anew, keeping its pin while it passes; one that runs is denied only for what
+    this update makes worse; a dropped pin is put back; everything else is admitted.
     """
     if case.scope.treatment is Treatment.NONE or case.job.child_of is not None:
         return Decision(Verdict.ADMIT)
-    if (dropped := _dropped(case.job, old, case)) is not None:
+    dropped = _dropped(case.job, old, case)
+    kept = replace(case, job=_with(case.job, dropped)) if dropped else case
+    decision: Decision | None = None
+    if _changed(kept.job, old, by_service_account=by_service_account):
+        if not old.started and not old.template_fixed:
+            return _anew(case, old)
+        decision = _running(kept, old, old_sized)
+    if decision is not None and (dropped is None or decision.verdict is Verdict.DENY):
+        return decision
+    if dropped is not None:
         facts = {"key": dropped.key, "values": ", ".join(dropped.values), "models": ", ".join(dropped.values)}
         return Decision(Verdict.PIN, pin=dropped, findings=(Finding("SST301", facts=facts, variant="restored"),))
-    if not _changed(case.job, old, by_service_account=by_service_account):
-        pool = target_pool(case.job, case.fleet)
-        figures = told(pool, candidates(pool, case.sized.demand, case.policy, gang=False))
-        lost = () if pool.nodes else (no_node(case.job),)
-        return Decision(Verdict.ADMIT, figures, models=tuple(pool.models), findings=lost)
-    if not old.started and not old.template_fixed:
-        return decide(replace(case, keep=old.record, on_update=True))
-    return _running(case, old, old_sized)
+    pool = target_pool(case.job, case.fleet)
+    figures = told(pool, candidates(pool, case.sized.demand, case.policy, gang=False))
+    lost = () if pool.nodes else (no_node(case.job),)
+    return Decision(Verdict.ADMIT, figures, models=tuple(pool.models), findings=lost)
+
+
+def _anew(case: Case, old: TrainingJob) -> Decision:
+    """The decision without the pin that we gave: it is no wish of the submitter's, and may move to another model."""
+    again, record = replace(case, keep=old.record, on_update=True), old.record
+    free = replace(case.job, roles=tuple(released(role, record) for role in case.job.roles)) if record else case.job
+    if record is None or free == case.job:
+        return decide(again)
+    decision = decide(replace(again, job=free))
+    pin = decision.pin
+    if pin is None:
+        return decision
+    if pin.key != record.key or len(pin.values) != len(record.values):
+        # Written in another form, it would have to be taken out: what is there is left to stand, as the submitter's.
+        return decide(again)
+    left = tuple(index for index in pin.roles if not requires(case.job.roles[index], pin.key, pin.values))
+    if not left:
+        findings = tuple(one for one in decision.findings if one.code != "SST301")
+        return replace(decision, verdict=Verdict.ADMIT, pin=None, findings=findings)
+    return replace(decision, pin=replace(pin, roles=left, moved_from=record.values))
+
+
+def _with(job: TrainingJob, pin: Pin) -> TrainingJob:
+    """The job with a pin in its roles."""
+    roles = (narrowed(role, pin) if index in pin.roles else role for index, role in enumerate(job.roles))
+    return replace(job, roles=tuple(roles))
 
 
 def _running(case: Case, old: TrainingJob, old_sized: Sized) -> Decision:

@@ -84,13 +84,15 @@ class Pin:
     """The selector that leaves the chosen models: nodeSelector for one value, required affinity for several.
 
     `roles` are the indexes of the job's roles to write it into. `ours` is False for a selector that is put back without
-    our ever having chosen it: it gets no record.
+    our ever having chosen it: it gets no record. `moved_from` are the values of our earlier pin by the same key, which
+    this one takes the place of.
     """
 
     key: str
     values: tuple[str, ...]
     roles: tuple[int, ...]
     ours: bool = True
+    moved_from: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """The whole of `samestep serve`: from settings to a server that drains when it is told to stop."""
 
 import asyncio
+import gc
 import logging
 import os
 import signal
@@ -69,6 +70,7 @@ async def run(settings: Settings) -> None:
             await _serve_cluster(settings.access, worlds, admission, server, signalled)
         else:
             admission.fn = without_kopf(admission_handlers())
+            gc.freeze()  # as the reflector does with the nodes that it follows
             await signalled.wait()
             await server.drain()
 

@@ -2,9 +2,9 @@
 
 from copy import deepcopy
 
-from controlplane.nodes import RTX_5090, RTX_PRO_6000
-from tests.samples import Json, ask, codes, job, patched, pod, products, pytorchjob, worker
-from webhook.model.request import User
+from controlplane.nodes import A100_80GB, H100, RTX_5090, RTX_PRO_6000
+from tests.samples import Json, ask, codes, job, nodes, patched, pod, products, pytorchjob, worker
+from webhook.model.request import Stage, User
 from webhook.model.verdict import Verdict
 
 PRODUCT = "nvidia.com/gpu.product"
@@ -105,3 +105,63 @@ def test_a_dying_object_is_never_held_back() -> None:
     after = pytorchjob(memory_per_device="120Gi")
     after["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     assert ask(after, old=pytorchjob(workers=1)).verdict is Verdict.ADMIT
+
+
+def batched(batch: int, **spec: Json) -> Json:
+    command = ["torchrun", "train.py", "--per_device_train_batch_size", str(batch)]
+    return pytorchjob({**pod(command=command), **spec}, memory_fixed="2Gi", memory_per_sample="684Mi")
+
+
+def kept(obj: Json, batch: int) -> Json:
+    """The stored object, pin and all, with another batch: what an apply sends on."""
+    obj = deepcopy(obj)
+    worker(obj)["containers"][0]["command"][-1] = str(batch)
+    return obj
+
+
+def test_a_pin_moves_to_the_model_that_the_new_batch_needs() -> None:
+    known = nodes((RTX_5090, 3, 4), (RTX_PRO_6000, 2, 4))
+    stored = patched(ask(batched(16), known))
+    assert worker(stored)["nodeSelector"] == {PRODUCT: RTX_5090.product}
+    for sent in (kept(stored, 64), batched(64)):
+        outcome = ask(sent, known, old=stored)
+        assert (outcome.verdict, "SST105" in codes(outcome)) == (Verdict.PIN, True)
+        after = patched(outcome)
+        assert worker(after)["nodeSelector"] == {PRODUCT: RTX_PRO_6000.product}
+        assert RTX_PRO_6000.product in after["metadata"]["annotations"]["samestep.dev/pinned"]
+        final = ask(after, known, old=stored, stage=Stage.VALIDATE)
+        assert final.verdict is Verdict.ADMIT
+
+
+def test_a_pin_by_affinity_moves_within_each_term() -> None:
+    known = nodes((A100_80GB, 3, 8), (RTX_5090, 2, 8), (H100, 3, 8))
+    known[0]["metadata"]["labels"][PRODUCT] = "A100-SXM4-80GB"
+    known[5]["metadata"]["labels"][PRODUCT] = "H100-80GB-HBM3"
+    terms = [
+        {"matchExpressions": [{"key": "a", "operator": "DoesNotExist"}]},
+        {"matchExpressions": [{"key": "b", "operator": "DoesNotExist"}]},
+    ]
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+    stored = patched(ask(batched(64, affinity={"nodeAffinity": required}), known))
+    gone = known[3:]  # the A100 nodes are taken away: the pin no longer holds
+    outcome = ask(kept(stored, 32), gone, old=stored)
+    after = worker(patched(outcome))["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    for term in after["nodeSelectorTerms"]:
+        assert term["matchExpressions"][-1]["values"] == ["H100-80GB-HBM3", H100.product]
+        assert len(term["matchExpressions"]) == 2
+
+
+def test_a_new_batch_that_fits_nowhere_is_denied_with_a_way_out_before_it_has_started() -> None:
+    stored = patched(ask(batched(16)))
+    outcome = ask(kept(stored, 256), old=stored)
+    assert (codes(outcome), bool(outcome.suggestions)) == (["SST201"], True)
+
+
+def test_a_running_job_whose_pin_and_memory_both_went_wrong_is_denied() -> None:
+    stored = running(patched(ask(batched(16), nodes((RTX_5090, 3, 4), (RTX_PRO_6000, 2, 4)))))
+    assert codes(ask(running(batched(64)), old=stored)) == ["SST201"]
+
+
+def test_a_pin_that_went_missing_unseen_is_told_by_the_validating_stage() -> None:
+    stored = patched(ask(batched(16)))
+    assert codes(ask(batched(32), old=stored, stage=Stage.VALIDATE)) == ["SST302"]
