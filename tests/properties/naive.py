@@ -1,0 +1,143 @@
+"""Kubernetes' rules over raw node and pod objects, one node at a time: what the promises are checked against.
+
+Nothing of the product is used here. All of it is *there*: nodes count whatever their passing state.
+"""
+
+from collections.abc import Iterable
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+Json = dict[str, Any]
+
+DEVICES = ("nvidia.com/gpu", "amd.com/gpu", "nvidia.com/mig-1g.10gb")
+_SHARES = "nvidia.com/mig-1g.10gb"
+_SUFFIXES = {"m": Decimal("0.001"), "Ki": Decimal(2**10), "Mi": Decimal(2**20), "Gi": Decimal(2**30)}
+
+
+def pods(job: Json) -> dict[str, tuple[int, Json]]:
+    """By role: how many pods must run at once, and the pod spec."""
+    spec = job["spec"]
+    if job["kind"] == "Job":
+        numbers = [spec["parallelism"], spec.get("completions")]
+        return {"Job": (min(one for one in numbers if one is not None), spec["template"]["spec"])}
+    least = spec.get("elasticPolicy", {}).get("minReplicas")
+    return {
+        name: (
+            role["replicas"] if least is None or name != "Worker" else min(role["replicas"], least),
+            role["template"]["spec"],
+        )
+        for name, role in spec["pytorchReplicaSpecs"].items()
+    }
+
+
+def device_pods(job: Json) -> dict[str, tuple[int, Json]]:
+    """The same, of the roles that ask for devices."""
+    return {name: role for name, role in pods(job).items() if device(role[1])}
+
+
+def device(pod: Json) -> str:
+    return next((name for name in DEVICES if requests(pod).get(name)), "")
+
+
+def lands(pod: Json, nodes: Iterable[Json]) -> set[str]:
+    """The names of the nodes on which a pod may land."""
+    return {
+        node["metadata"]["name"] for node in nodes if held(pod, node) and _selected(pod, node) and _tolerated(pod, node)
+    }
+
+
+def held(pod: Json, node: Json) -> int:
+    """How many such pods the empty node holds."""
+    limits = [offered(node, "pods")]
+    limits += [offered(node, name) // amount for name, amount in requests(pod).items() if amount]
+    return int(min(limits))
+
+
+def offered(node: Json, resource: str) -> Decimal:
+    status = node["status"]
+    amount = _quantity(status["allocatable"].get(resource))
+    if resource in DEVICES and not amount and not _quantity(status["capacity"].get(_SHARES)):
+        return _quantity(status["capacity"].get(resource))
+    return amount
+
+
+def requests(pod: Json) -> dict[str, Decimal]:
+    total: dict[str, Decimal] = {}
+    for container in pod["containers"]:
+        for name, amount in _asked(container).items():
+            total[name] = total.get(name, Decimal(0)) + amount
+    for container in pod.get("initContainers", ()):
+        for name, amount in _asked(container).items():
+            total[name] = max(total.get(name, Decimal(0)), amount)
+    return total
+
+
+def _asked(container: Json) -> dict[str, Decimal]:
+    resources = container["resources"]
+    return {
+        name: _quantity(amount)
+        for name, amount in (resources.get("limits", {}) | resources.get("requests", {})).items()
+    }
+
+
+def _quantity(written: object) -> Decimal:
+    text = "0" if written is None else str(written)
+    suffix = next((one for one in _SUFFIXES if text.endswith(one)), "")
+    try:
+        return Decimal(text.removesuffix(suffix)) * _SUFFIXES.get(suffix, 1)
+    except InvalidOperation:
+        return Decimal(0)
+
+
+def _selected(pod: Json, node: Json) -> bool:
+    labels = node["metadata"]["labels"]
+    if any(labels.get(key) != value for key, value in (pod.get("nodeSelector") or {}).items()):
+        return False
+    affinity = (pod.get("affinity") or {}).get("nodeAffinity") or {}
+    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
+    return required is None or any(_matches(term, node) for term in required["nodeSelectorTerms"])
+
+
+def _matches(term: Json, node: Json) -> bool:
+    expressions, fields = term.get("matchExpressions") or [], term.get("matchFields") or []
+    names = {"metadata.name": node["metadata"]["name"]}
+    return bool(expressions or fields) and (
+        all(_holds(one, node["metadata"]["labels"]) for one in expressions)
+        and all(_holds(one, names) for one in fields)
+    )
+
+
+def _holds(requirement: Json, texts: dict[str, str]) -> bool:
+    there, values = texts.get(requirement["key"]), requirement.get("values", [])
+    match requirement["operator"]:
+        case "In":
+            return there in values
+        case "NotIn":
+            return there not in values
+        case "Exists":
+            return there is not None
+        case "DoesNotExist":
+            return there is None
+        case "Gt":
+            return there is not None and there.isdigit() and int(there) > int(values[0])
+        case "Lt":
+            return there is not None and there.isdigit() and int(there) < int(values[0])
+    raise AssertionError(requirement)
+
+
+def _tolerated(pod: Json, node: Json) -> bool:
+    keep_out = [
+        taint
+        for taint in node["spec"].get("taints", ())
+        if taint["effect"] != "PreferNoSchedule" and not taint["key"].startswith("node.kubernetes.io/")
+    ]
+    return all(any(_tolerates(one, taint) for one in pod.get("tolerations", ())) for taint in keep_out)
+
+
+def _tolerates(toleration: Json, taint: Json) -> bool:
+    if (
+        toleration.get("key", taint["key"]) != taint["key"]
+        or toleration.get("effect", taint["effect"]) != taint["effect"]
+    ):
+        return False
+    return toleration.get("operator") == "Exists" or toleration.get("value", "") == taint.get("value", "")
