@@ -1,0 +1,86 @@
+"""How long `review()` takes, by size of the fleet, beside `json.loads` of a 100 KiB review as the yardstick.
+
+The fleet is hard: host name, provider id and allocatable memory differ on every node. All are measured interleaved in
+one process, so that ratios hold on a noisy machine. `python -m tests.bench.review` (or `make bench`).
+"""
+
+import gc
+import json
+import statistics
+import time
+from collections.abc import Callable
+
+from rich.console import Console
+from rich.table import Table
+
+from controlplane.nodes import hard_fleet
+from tests.samples import Json, pod, pytorchjob
+from webhook.fleet.build import build_fleet
+from webhook.fleet.nodes import read_node
+from webhook.model.fleet import Fleet
+from webhook.model.policy import Policy
+from webhook.model.request import Kind, Request, User
+from webhook.model.verdict import Verdict
+from webhook.model.world import World
+from webhook.review import review
+
+SIZES = (10, 100, 1_000, 10_000)
+ROUNDS = 30
+CALLS = 20
+
+
+def main() -> None:
+    job = sized_job(6 << 10)
+    worlds = {size: World(fleet_of(size), Policy()) for size in SIZES}
+    request = Request(Kind("kubeflow.org", "v1", "PyTorchJob"), "CREATE", job, namespace="team-a", user=User("u"))
+    for size, world in worlds.items():
+        assert review(request, world).verdict is Verdict.PIN, size
+    body = json.dumps({"request": {"object": sized_job(100 << 10)}})
+    timed: dict[str, Callable[[], object]] = {
+        f"review(), {size:,} nodes": lambda world=world: review(request, world)  # type: ignore[misc]
+        for size, world in worlds.items()
+    }
+    timed["json.loads, 100 KiB"] = lambda: json.loads(body)
+    medians = measure(timed)
+    table = Table("what", "median µs", f"against {SIZES[0]} nodes", "against json.loads", box=None)
+    base, yardstick = medians[f"review(), {SIZES[0]} nodes"], medians["json.loads, 100 KiB"]
+    for name, median in medians.items():
+        table.add_row(name, f"{median * 1e6:.0f}", f"{median / base:.2f}", f"{median / yardstick:.2f}")
+    Console(width=100).print(table)
+
+
+def measure(timed: dict[str, Callable[[], object]]) -> dict[str, float]:
+    """Seconds a call, as the median over interleaved rounds."""
+    seconds: dict[str, list[float]] = {name: [] for name in timed}
+    gc.disable()
+    for _ in range(ROUNDS):
+        for name, call in timed.items():
+            start = time.perf_counter()
+            for _ in range(CALLS):
+                call()
+            seconds[name].append((time.perf_counter() - start) / CALLS)
+    gc.enable()
+    return {name: statistics.median(taken) for name, taken in seconds.items()}
+
+
+def fleet_of(size: int) -> Fleet:
+    return build_fleet(node for one in hard_fleet(size) if (node := read_node(one)) is not None)
+
+
+def sized_job(size: int) -> Json:
+    """A PyTorchJob of about `size` bytes: two roles, selectors, environment variables to fill it up."""
+    spec = pod(command=("torchrun", "--nproc-per-node=2", "train.py", "--per_device_train_batch_size=32"))
+    spec["containers"][0]["resources"]["requests"] = {"cpu": "16", "memory": "128Gi"}
+    obj = pytorchjob(spec, workers=3, memory_fixed="4Gi", memory_per_sample="1100Mi")
+    obj["spec"]["pytorchReplicaSpecs"]["Master"] = {"replicas": 1, "template": {"spec": json.loads(json.dumps(spec))}}
+    roles = obj["spec"]["pytorchReplicaSpecs"]
+    environment: list[Json] = []
+    while len(json.dumps(obj)) < size:
+        environment.append({"name": f"SETTING_{len(environment)}", "value": "x" * 40})
+        for role in roles.values():
+            role["template"]["spec"]["containers"][0]["env"] = environment
+    return obj
+
+
+if __name__ == "__main__":
+    main()
