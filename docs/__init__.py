@@ -1,0 +1,1 @@
+"""The documentation. `generate` writes the part of it that comes from the code."""

@@ -1,0 +1,54 @@
+"""`python -m docs.generate` writes the reference pages that come from the code; `--check` says which have drifted."""
+
+import difflib
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import click
+
+from docs.pages import pages
+
+REFERENCE = Path(__file__).parent / "reference"
+
+
+@click.command()
+@click.option("--check", is_flag=True, help="Change nothing; fail, with a diff, where a page is not what it would be.")
+@click.pass_context
+def main(ctx: click.Context, check: bool) -> None:  # noqa: FBT001 (click passes it by name)
+    """Write the generated pages of docs/reference."""
+    wanted = pages()
+    if check:
+        found = drift(wanted, REFERENCE)
+        if found:
+            click.echo("\n".join([*found, "docs/reference is not what the code says: run `make docs`"]), err=True)
+            ctx.exit(1)
+        return
+    for path in leftovers(wanted, REFERENCE):
+        path.unlink()
+    for name, text in wanted.items():
+        path = REFERENCE / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, "utf-8")
+
+
+def drift(wanted: Mapping[str, str], root: Path) -> list[str]:
+    """Lines of a unified diff from the pages below `root` to the wanted ones; none where they are the same."""
+    lines: list[str] = []
+    for name, text in wanted.items():
+        path = root / name
+        here = path.read_text("utf-8") if path.exists() else ""
+        if here != text:
+            lines += difflib.unified_diff(
+                here.splitlines(), text.splitlines(), f"docs/reference/{name}", "generated from the code", lineterm=""
+            )
+    return lines + [f"docs/reference/{path.relative_to(root)}: no code has it" for path in leftovers(wanted, root)]
+
+
+def leftovers(wanted: Mapping[str, str], root: Path) -> list[Path]:
+    """Pages of codes that are no more."""
+    return sorted(path for path in (root / "codes").glob("*") if f"codes/{path.name}" not in wanted)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,37 @@
+"""The generated pages are what the code says, and the check says where they are not."""
+
+from pathlib import Path
+
+from docs.generate import REFERENCE, drift
+from docs.pages import pages
+from webhook.catalog.codes import codes
+
+
+def test_no_page_has_drifted() -> None:
+    assert drift(pages(), REFERENCE) == []
+
+
+def test_every_code_has_its_page() -> None:
+    assert {f"codes/{code}.md" for code in codes()} <= pages().keys()
+
+
+def test_a_changed_page_is_shown_as_a_diff(tmp_path: Path) -> None:
+    (tmp_path / "kinds.md").write_text("one\nold\n")
+    assert drift({"kinds.md": "one\nnew\n"}, tmp_path) == [
+        "--- docs/reference/kinds.md",
+        "+++ generated from the code",
+        "@@ -1,2 +1,2 @@",
+        " one",
+        "-old",
+        "+new",
+    ]
+
+
+def test_a_missing_page_is_drift(tmp_path: Path) -> None:
+    assert "+all of it" in drift({"kinds.md": "all of it\n"}, tmp_path)
+
+
+def test_the_page_of_a_code_that_is_no_more_is_named(tmp_path: Path) -> None:
+    (tmp_path / "codes").mkdir()
+    (tmp_path / "codes" / "SST999.md").write_text("")
+    assert drift({}, tmp_path) == ["docs/reference/codes/SST999.md: no code has it"]
