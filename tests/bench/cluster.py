@@ -1,8 +1,11 @@
 """What our mutating call adds to the creation of a job, through a real API server: beside a null webhook in Go, which
 answers with the same patch without a look at the job, and no webhook at all. `python -m tests.bench.cluster`.
 
+The null webhook is registered twice: bare, and like ours, with the conditions by which the API server leaves out what
+is none of our business. It evaluates those itself, and for a Job they cost it about a third of a bare null webhook.
+
 Once for a Job, and once for a PyTorchJob, of which the API server makes more work. The fleet has 10,000 nodes of which
-no two are alike. Dry-run creates, one at a time, in rounds in which the three take turns, so that ratios hold on a
+no two are alike. Dry-run creates, one at a time, in rounds in which all take turns, so that ratios hold on a
 noisy machine. A round in which a job comes back other than it should is void.
 """
 
@@ -37,8 +40,10 @@ TURNS = 40
 CREATES_A_TURN = 5
 GOAL = 1.8
 
-NONE, NULL, OURS = "no webhook", "null webhook in Go", "samestep"
-NAMESPACES = {NONE: "bench-none", NULL: "bench-null", OURS: "bench-ours"}
+NONE, BARE, NULL, OURS = "no webhook", "null, bare", "null, like ours", "samestep"
+NAMESPACES = {NONE: "bench-none", BARE: "bench-bare", NULL: "bench-null", OURS: "bench-ours"}
+BARE_KEYS = ("name", "rules", "admissionReviewVersions", "sideEffects", "failurePolicy")
+"""What a webhook has to say, and no more."""
 PLURALS = {"Job": "jobs", "PyTorchJob": "pytorchjobs"}
 
 Round: TypeAlias = dict[str, float]
@@ -46,7 +51,7 @@ Round: TypeAlias = dict[str, float]
 
 @dataclass(frozen=True, slots=True)
 class Void:
-    """A round that does not count: for which of the three a job was not as it should be."""
+    """A round that does not count: for which of them a job was not as it should be."""
 
     what: str
 
@@ -83,10 +88,13 @@ def prepare(cluster: ControlPlane, folder: Path, jobs: list[Json]) -> None:
     webhook = start_webhook(cluster.processes, folder, f"--fleet={fleet}")
     ours, _ = webhook.configurations()
     submitter = Submitter(webhook)
-    hooks = [null_webhook(cluster, folder, job, submitter.create(job).operations) for job in jobs]
+    nulls = [null_webhook(cluster, folder, job, submitter.create(job).operations) for job in jobs]
+    bare = [{key: hook[key] for key in BARE_KEYS} | null for hook, null in zip(ours["webhooks"], nulls, strict=True)]
+    like = [hook | null for hook, null in zip(ours["webhooks"], nulls, strict=True)]
     cluster.apply(
         only_in(NAMESPACES[OURS], ours),
-        only_in(NAMESPACES[NULL], {**ours, "metadata": {"name": "null"}, "webhooks": hooks}),
+        only_in(NAMESPACES[BARE], {**ours, "metadata": {"name": "bare"}, "webhooks": bare}),
+        only_in(NAMESPACES[NULL], {**ours, "metadata": {"name": "null"}, "webhooks": like}),
     )
     for job in jobs:
         for what in NAMESPACES:
@@ -94,7 +102,7 @@ def prepare(cluster: ControlPlane, folder: Path, jobs: list[Json]) -> None:
 
 
 def null_webhook(cluster: ControlPlane, folder: Path, job: Json, patch: list[Json]) -> Json:
-    """A null webhook for this kind of job, started, as an entry of a configuration."""
+    """A null webhook for this kind of job, started, as what an entry of a configuration says of its server."""
     plural = PLURALS[job["kind"]]
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -105,15 +113,7 @@ def null_webhook(cluster: ControlPlane, folder: Path, job: Json, patch: list[Jso
         file.write_bytes(content)
     options = (f"-address={address}", f"-cert={cert}", f"-key={key}", f"-patch={json.dumps(patch)}")
     cluster.processes.start(f"null-{plural}", [artifact("nullwebhook"), *options])
-    rule = {"apiVersions": ["v1"], "resources": [plural], "operations": ["CREATE"]}
-    return {
-        "name": f"{plural}.null.samestep.dev",
-        "clientConfig": {"url": f"https://{address}/", "caBundle": base64.b64encode(ca).decode()},
-        "rules": [{"apiGroups": [job["apiVersion"].partition("/")[0]], **rule}],
-        "admissionReviewVersions": ["v1"],
-        "sideEffects": "None",
-        "failurePolicy": "Ignore",
-    }
+    return {"clientConfig": {"url": f"https://{address}/", "caBundle": base64.b64encode(ca).decode()}}
 
 
 def only_in(namespace: str, configuration: Json) -> Json:
@@ -149,22 +149,27 @@ def create(cluster: ControlPlane, job: Json, what: str) -> bool:
 
 
 def report(kind: str, rounds: list[Round | Void]) -> bool:
-    """Prints the table; whether no round counts."""
-    table = Table(kind, *NAMESPACES, "null adds", "samestep adds", "ratio", box=None)
-    ratios = []
+    """Prints the tables; whether no round counts."""
+    table = Table(kind, *NAMESPACES, *(f"samestep ÷ {null}" for null in (BARE, NULL)), box=None)
+    ratios: dict[str, list[float]] = {BARE: [], NULL: []}
     for number, one in enumerate(rounds, 1):
         if isinstance(one, Void):
             table.add_row(f"round {number}", f"void: {one.what}")
             continue
-        null, ours = one[NULL] - one[NONE], one[OURS] - one[NONE]
-        ratios.append(ours / null)
-        figures = (f"{1000 * seconds:.2f} ms" for seconds in (*one.values(), null, ours))
-        table.add_row(f"round {number}", *figures, f"{ratios[-1]:.2f}")
-    console = Console(width=100)
+        added = {what: seconds - one[NONE] for what, seconds in one.items()}
+        for null, found in ratios.items():
+            found.append(added[OURS] / added[null])
+        figures = (f"{1000 * seconds:.2f} ms" for seconds in one.values())
+        table.add_row(f"round {number}", *figures, *(f"{found[-1]:.2f}" for found in ratios.values()))
+    console = Console(width=120)
     console.print(table)
-    if ratios:
-        console.print(f"ratio, median of {len(ratios)} rounds: {statistics.median(ratios):.2f} (goal: {GOAL})\n")
-    return not ratios
+    for null, found in ratios.items():
+        if found:
+            console.print(
+                f"added latency against {null}, median of {len(found)} rounds: {statistics.median(found):.2f}"
+            )
+    console.print(f"goal: {GOAL}\n")
+    return not ratios[NULL]
 
 
 if __name__ == "__main__":
