@@ -5,6 +5,7 @@ SHELL := /bin/bash
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
+FAST := tests/unit tests/properties tests/corpus tests/sizing
 
 .PHONY: help
 help: ## List the targets
@@ -33,13 +34,20 @@ demo-cluster: controlplane ## The webhook in front of a real API server and sche
 
 .PHONY: test
 test: $(READY) ## All tests, the real control plane included
-	$(BIN)/python -m pytest -n 2 --dist loadfile tests/unit tests/properties tests/corpus
+	$(BIN)/python -m pytest -n 2 --dist loadfile $(FAST)
 	-$(BIN)/python -m controlplane build
 	$(BIN)/python -m pytest tests/cluster
 
 .PHONY: test-fast
 test-fast: $(READY) ## The tests that need no control plane
-	$(BIN)/python -m pytest -n 2 --dist loadfile tests/unit tests/properties tests/corpus
+	$(BIN)/python -m pytest -n 2 --dist loadfile $(FAST)
+
+.PHONY: test-sizing-torch
+test-sizing-torch: $(READY) ## The parts of an estimate against PyTorch on the CPU (downloads gigabytes, in a venv of its own)
+	$(PYTHON) -m venv .venv-torch
+	.venv-torch/bin/python -m pip install --quiet --upgrade pip
+	.venv-torch/bin/python -m pip install --quiet --editable . --group dev torch numpy
+	.venv-torch/bin/python -m pytest tests/sizing_torch
 
 .PHONY: check
 check: $(READY) ## Lint, format, types, import rules, generated files
@@ -57,6 +65,7 @@ format: $(READY) ## Format the code and apply safe fixes
 .PHONY: docs
 docs: $(READY) ## Generate the reference pages
 	$(BIN)/python -m docs.generate
+	$(BIN)/python -m tests.sizing.report
 
 .PHONY: bench
 bench: $(READY) ## review() at 10 to 10,000 nodes, beside json.loads
@@ -68,4 +77,4 @@ bench-cluster: controlplane ## Our mutating call beside a null webhook in Go, th
 
 .PHONY: clean
 clean: ## Remove the environment and caches inside the clone
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-torch .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,28 +1,31 @@
 """Launchers, wrappers and flags: which words of a command line mean nodes, processes and batch (launchers.yaml)."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
 from importlib.resources import files
-from types import MappingProxyType
-from typing import Annotated, ClassVar, Literal, TypeVar
+from typing import Annotated, ClassVar, Literal
 
 import yaml
 from pydantic import ConfigDict, Field, TypeAdapter
 from pydantic.alias_generators import to_camel
 
+from webhook.catalog.flags import Spelling, once, spelled
+from webhook.catalog.trainers import (
+    Assignment,
+    Parser,
+    Settings,
+    Trainer,
+    Trainers,
+    read_config_files,
+    read_settings,
+    read_trainers,
+)
+
 _CONFIG = ConfigDict(alias_generator=to_camel, extra="forbid")
 _Names = tuple[Annotated[str, Field(min_length=1)], ...]
 _Programs = Annotated[_Names, Field(min_length=1)]
-_Value = TypeVar("_Value")
-
-
-class Spelling(StrEnum):
-    """Whether a parser takes `-` and `_` inside a long flag alike."""
-
-    EXACT = "Exact"
-    BOTH = "Both"
 
 
 class Means(StrEnum):
@@ -67,6 +70,9 @@ class Launcher:
     switches: _Names = ()
     takes: _Names = ()
     takes_two: _Names = ()
+    implies: Mapping[str, str] = field(default_factory=dict)
+    settings: Settings = field(default_factory=dict)
+    config_files: Mapping[str, Assignment] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,18 +102,12 @@ class Rendezvous:
 
 
 @dataclass(frozen=True, slots=True)
-class Trainer:
-    """A family of flags that one parser takes."""
+class Evaluation:
+    """Programs that do not train."""
 
     __pydantic_config__: ClassVar[ConfigDict] = _CONFIG
-    name: str
-    micro_batch: _Programs
+    programs: frozenset[str]
     source: str
-    programs: _Names = ()
-    accumulation: _Names = ()
-    global_batch: _Names = ()
-    spelling: Spelling = Spelling.EXACT
-    certain: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +138,8 @@ class Launchers:
     `wrappers` and `programs` are keyed by a program's base name, `modules` by what follows `python -m`. `flags` are
     those of any program, `flags_of` those of one program, module or launcher together with any program's.
     `environment` keeps the order in which variables count. The two sets are the names of all variables, to see at once
-    that none of them is set.
+    that none of them is set. `launcher_settings` is what a launcher of that name says of memory; `evaluation` are
+    programs that do not train.
     """
 
     wrappers: Mapping[str, Wrapper]
@@ -150,6 +151,9 @@ class Launchers:
     environment: Mapping[str, Meaning]
     environment_names: frozenset[str]
     rendezvous_names: frozenset[str]
+    trainers: Trainers
+    launcher_settings: Mapping[str, Parser]
+    evaluation: frozenset[str]
 
 
 def read_launchers(text: str) -> Launchers:
@@ -158,19 +162,31 @@ def read_launchers(text: str) -> Launchers:
     file = TypeAdapter(_File).validate_python(yaml.safe_load(text))
     options = [(one, _options(one)) for one in file.launchers]
     common = _meanings(one for one in file.trainers if not one.programs)
-    own = _once((program, one) for one in file.trainers for program in one.programs)
+    own = once((program, one) for one in file.trainers for program in one.programs)
     rendezvous = file.rendezvous
-    environment = _once(_variables(file.environment))
+    environment = once(_variables(file.environment))
     return Launchers(
-        wrappers=_once((program, one) for one in file.wrappers for program in one.programs),
-        programs=_once((program, ready) for one, ready in options for program in one.programs),
-        modules=_once((module, ready) for one, ready in options for module in one.modules),
+        wrappers=once((program, one) for one in file.wrappers for program in one.programs),
+        programs=once((program, ready) for one, ready in options for program in one.programs),
+        modules=once((module, ready) for one, ready in options for module in one.modules),
         rendezvous=rendezvous,
         flags=common,
-        flags_of=_once((program, {**common, **_meanings([one])}) for program, one in own.items()),
+        flags_of=once((program, {**common, **_meanings([one])}) for program, one in own.items()),
         environment=environment,
         environment_names=frozenset(environment),
         rendezvous_names=frozenset(rendezvous.nodes + rendezvous.per_node + rendezvous.total + rendezvous.address),
+        trainers=read_trainers(file.trainers),
+        launcher_settings={
+            one.name: Parser(
+                one.name,
+                read_settings(one.settings, one.spelling),
+                read_config_files(one.config_files, one.spelling),
+                one.implies,
+            )
+            for one in file.launchers
+            if one.settings or one.config_files or one.implies
+        },
+        evaluation=file.evaluation.programs if file.evaluation else frozenset(),
     )
 
 
@@ -188,6 +204,7 @@ class _File:
     rendezvous: Rendezvous
     trainers: tuple[Trainer, ...]
     environment: Environment
+    evaluation: Evaluation | None = None
 
 
 def _options(one: Launcher) -> Options:
@@ -196,14 +213,14 @@ def _options(one: Launcher) -> Options:
     return Options(
         name=one.name,
         subcommand=one.subcommand,
-        means=_once((flag, what) for what, flags in means.items() for flag in _spelled(flags, one.spelling)),
-        values=_once(
-            [(flag, count) for count, flags in counts.items() for flag in _spelled(flags, one.spelling)]
-            + [(flag, 1) for flag in _spelled(one.nodes + one.per_node + one.total + one.elsewhere, one.spelling)]
+        means=once((flag, what) for what, flags in means.items() for flag in spelled(flags, one.spelling)),
+        values=once(
+            [(flag, count) for count, flags in counts.items() for flag in spelled(flags, one.spelling)]
+            + [(flag, 1) for flag in spelled(one.nodes + one.per_node + one.total + one.elsewhere, one.spelling)]
         ),
         others=one.others,
-        one_node=frozenset(_spelled(one.one_node, one.spelling)),
-        elsewhere=frozenset(_spelled(one.elsewhere, one.spelling)),
+        one_node=frozenset(spelled(one.one_node, one.spelling)),
+        elsewhere=frozenset(spelled(one.elsewhere, one.spelling)),
     )
 
 
@@ -214,10 +231,10 @@ def _meanings(trainers: Iterable[Trainer]) -> Mapping[str, Meaning]:
     for one in trainers:
         beside = one.accumulation[0] if one.accumulation else ""
         batch = Meaning(Means.MICRO_BATCH, certain=one.certain, accumulation_flag=beside)
-        batches.extend((flag, batch) for flag in _spelled(one.micro_batch, one.spelling))
+        batches.extend((flag, batch) for flag in spelled(one.micro_batch, one.spelling))
         for means, flags in ((Means.ACCUMULATION, one.accumulation), (Means.GLOBAL_BATCH, one.global_batch)):
-            others.update((flag, Meaning(means)) for flag in _spelled(flags, one.spelling))
-    return _once([*batches, *others.items()])
+            others.update((flag, Meaning(means)) for flag in spelled(flags, one.spelling))
+    return once([*batches, *others.items()])
 
 
 def _variables(known: Environment) -> Iterator[tuple[str, Meaning]]:
@@ -225,20 +242,3 @@ def _variables(known: Environment) -> Iterator[tuple[str, Meaning]]:
     yield from ((name, Meaning(Means.MICRO_BATCH, certain=False)) for name in known.uncertain)
     yield from ((name, Meaning(Means.ACCUMULATION)) for name in known.accumulation)
     yield from ((name, Meaning(Means.GLOBAL_BATCH)) for name in known.global_batch)
-
-
-def _spelled(flags: Iterable[str], spelling: Spelling) -> Iterator[str]:
-    for flag in flags:
-        yield flag
-        if spelling is Spelling.BOTH and flag.startswith("--"):
-            name = flag[2:]
-            yield from ({f"--{name.replace('_', '-')}", f"--{name.replace('-', '_')}"} - {flag})
-
-
-def _once(pairs: Iterable[tuple[str, _Value]]) -> Mapping[str, _Value]:
-    found: dict[str, _Value] = {}
-    for name, value in pairs:
-        if name in found:
-            raise ValueError(f"{name}: claimed by two entries")
-        found[name] = value
-    return MappingProxyType(found)

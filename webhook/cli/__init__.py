@@ -6,13 +6,18 @@ from webhook.cli.check import check
 from webhook.cli.explain import explain
 from webhook.cli.fleet import fleet
 from webhook.cli.serve import serve
+from webhook.cli.size import size
+
+_SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(context_settings=_SETTINGS)
 @click.version_option(package_name="samestep", prog_name="samestep")
 def main() -> None:
     """Keeps every GPU training job on one GPU model."""
 
 
-for command in (check, explain, fleet, serve):
+for command in (check, explain, fleet, serve, size):
+    # Its own too: click keeps the help option of a command's first call, with or without the group.
+    command.context_settings.update(_SETTINGS)
     main.add_command(command)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from webhook.catalog.workloads import Children, Template, Workload, workloads
 from webhook.intake.annotations import read_annotations
@@ -12,9 +13,11 @@ from webhook.intake.environment import Environment
 from webhook.intake.evidence import Evidence, evidence
 from webhook.intake.fields import Unreadable, dotted, flag, found, mapping, objects, text
 from webhook.intake.roles import RawRole, Told, finished, read_roles
+from webhook.intake.settings import read_told, trainers_told
 from webhook.intake.strange import strange_accelerators
 from webhook.intake.words import Budget
 from webhook.model.finding import Finding
+from webhook.model.job import Told as TrainerTold
 from webhook.model.job import TrainingJob
 from webhook.model.request import Kind, Object, User
 
@@ -53,9 +56,9 @@ def _job(source: Object, workload: Workload, kind: Kind, namespace: str, user: U
     raw_roles = read_roles(source, workload)
     device_roles = [role for role in raw_roles if role.devices]
     read = _commands(raw_roles)
-    told = [(role, one) for role, spoken, _ in read for one in spoken]
+    told = [(role, one) for role, spoken, _, _ in read for one in spoken]
     coupling, because = read_coupling(source, workload, device_roles, told)
-    batch, disagreements = read_batch([one for _, _, seen in read for one in seen], annotations.micro_batch)
+    batch, disagreements = read_batch([one for _, _, seen, _ in read for one in seen], annotations.micro_batch)
     suspended = workload.suspend is not None and flag(source, workload.suspend)
     started = _started(source, workload)
     findings = [*annotations.findings, *disagreements]
@@ -69,6 +72,7 @@ def _job(source: Object, workload: Workload, kind: Kind, namespace: str, user: U
         coupling=coupling,
         coupling_because=because,
         batch=batch,
+        told=read_told([one for *_, trained in read for one in trained]),
         declared=annotations.declared,
         coupling_wish=annotations.coupling,
         record=annotations.record,
@@ -81,11 +85,20 @@ def _job(source: Object, workload: Workload, kind: Kind, namespace: str, user: U
     )
 
 
-def _commands(roles: Sequence[RawRole]) -> list[tuple[RawRole, list[Evidence], list[Sighting]]]:
+class _Read(NamedTuple):
+    """What one container of a role says."""
+
+    role: RawRole
+    evidence: list[Evidence]
+    batch: list[Sighting]
+    trainers: list[TrainerTold]
+
+
+def _commands(roles: Sequence[RawRole]) -> list[_Read]:
     """What each container with devices says; where no container has any, what all of them say."""
     budget = Budget()
     anywhere = any(role.devices for role in roles)
-    read = []
+    read: list[_Read] = []
     for role in roles:
         containers = objects(role.pod, "containers", role.spec)
         for index in role.resources.containers if anywhere else range(len(containers)):
@@ -93,7 +106,8 @@ def _commands(roles: Sequence[RawRole]) -> list[tuple[RawRole, list[Evidence], l
             environment = Environment(container, at, budget)
             programs = invocations(container, at, environment, budget)
             seen = sightings(programs, environment, at) if anywhere else []
-            read.append((role, evidence(programs, environment), seen))
+            trained = trainers_told(programs, at) if anywhere else []
+            read.append(_Read(role, evidence(programs, environment), seen, trained))
     return read
 
 

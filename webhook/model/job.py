@@ -1,7 +1,7 @@
 """A training job as intake read it: what matters of the object, and nothing of its shape."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from webhook.model.finding import Finding
@@ -178,6 +178,33 @@ class Batch:
 
 
 @dataclass(frozen=True, slots=True)
+class Said:
+    """What a trainer or launcher is told, as it is written: by which flag (or program), and where."""
+
+    value: str
+    name: str
+    field: str
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What the command line says of a training run's memory.
+
+    `trainer` is the entry in the catalog of launchers, `known_by` what shows it: a program, or two flags. `trains` is
+    False where the program only evaluates, or nothing shows that it trains. `settings` are those of the catalog by
+    name, the last of several. `unread` is what may say more and cannot be read: files, variables, values that are not
+    in the catalog. `launched`: a launcher starts one process for each device, or the trainer does so itself.
+    """
+
+    trainer: str
+    known_by: str
+    trains: bool
+    settings: Mapping[str, Said] = field(default_factory=dict)
+    unread: tuple[Said, ...] = ()
+    launched: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class TrainingJob:
     """One job. `name` is what to call it in a message (generateName followed by "*" where it has no name yet).
 
@@ -194,6 +221,7 @@ class TrainingJob:
     coupling: Coupling
     coupling_because: str
     batch: Batch = Batch()
+    told: Told | None = None
     declared: DeclaredMemory = DeclaredMemory()
     coupling_wish: Coupling | None = None
     record: PinRecord | None = None

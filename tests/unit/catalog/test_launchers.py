@@ -1,3 +1,4 @@
+from collections.abc import Iterable
 from importlib.resources import files
 
 import pytest
@@ -5,6 +6,7 @@ import yaml
 from pydantic import ValidationError
 
 from webhook.catalog.launchers import Means, launchers, read_launchers
+from webhook.sizing.training import Attention, Checkpointing, Loss, Method, Offload, Optimizer, Parallel, Precision
 
 FILE = """
 wrappers: [{programs: [env], takes: [-u]}]
@@ -80,3 +82,50 @@ def test_a_bad_entry_is_named(before: str, after: str, named: str) -> None:
 def test_what_two_entries_claim_is_named(before: str, after: str, named: str) -> None:
     with pytest.raises(ValueError, match=named):
         read_launchers(FILE.replace(before, after))
+
+
+def test_a_trainer_is_known_by_flags_that_no_other_family_has() -> None:
+    trainers = launchers().trainers
+    assert trainers.known_by["--fsdp"] == "Hugging Face Trainer"
+    assert trainers.families[trainers.known_by["--finetuning_type"]] == "Hugging Face Trainer"
+    shared = "trainers: [{name: two, microBatch: [--two], knownBy: [--size], source: a test}, "
+    with pytest.raises(ValueError, match="--size: two is not known by it, one has it too"):
+        read_launchers(FILE.replace("trainers: [", shared))
+
+
+def test_a_family_has_the_flags_of_the_one_that_it_extends() -> None:
+    parsers = launchers().trainers.parsers
+    base, special = parsers["Hugging Face Trainer"], parsers["LLaMA-Factory"]
+    assert base.says.items() <= special.says.items()
+    assert "--finetuning-type" in special.says
+    assert "--per_device_train_batch_size" in special.training
+    with pytest.raises(ValueError, match="one: there is no 'two' to extend"):
+        read_launchers(FILE.replace("name: one", "name: one, extends: two"))
+
+
+@pytest.mark.parametrize(
+    ("setting", "values"),
+    [
+        ("method", Method),
+        ("optimizer", Optimizer),
+        ("checkpointing", Checkpointing),
+        ("attention", Attention),
+        ("offload", Offload),
+        ("loss", Loss),
+        ("precision", [*Precision, "bf16", "fp16", "any"]),
+        ("parallel", [*Parallel, "hybrid", "elsewhere"]),
+    ],
+)
+def test_every_value_of_a_setting_is_one_that_the_estimate_knows(setting: str, values: Iterable[str]) -> None:
+    known = launchers()
+    parsers = [*known.trainers.parsers.values(), *known.launcher_settings.values()]
+    assigned = [
+        one for parser in parsers for says in parser.says.values() if not isinstance(says, str) for one in says.values()
+    ]
+    assigned += [one for parser in parsers for one in parser.config_files.values()]
+    implied = [*(parser.implies for parser in parsers), *known.trainers.defaults.values()]
+    implied += [also for _, also in known.trainers.started_by.values()]
+    found = {value for name, value in (one for one in assigned if one) if name == setting}
+    found |= {one[setting] for one in implied if setting in one}
+    assert found
+    assert found <= set(values)

@@ -1,0 +1,161 @@
+"""Trainers: the flags of each family, what their values say of memory, and how a trainer is known (launchers.yaml)."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, ClassVar, TypeAlias
+
+from pydantic import ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+from webhook.catalog.flags import Spelling, once, spelled
+
+_CONFIG = ConfigDict(alias_generator=to_camel, extra="forbid")
+_Names = tuple[Annotated[str, Field(min_length=1)], ...]
+_SomeNames = Annotated[_Names, Field(min_length=1)]
+Assignment = Annotated[str, Field(pattern=r"^([A-Za-z]+=\S+)?$")]
+"""setting=value, or an empty text."""
+Settings: TypeAlias = Mapping[str, str | Mapping[str, Assignment]]
+"""What flags say, as it is written."""
+
+Assigned: TypeAlias = tuple[str, str] | None
+"""A setting and its value; None for a word that says nothing of memory."""
+Says: TypeAlias = str | Mapping[str, Assigned]
+"""The setting whose value a flag gives, or what each word of its value assigns."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trainer:
+    """A family of flags that one parser takes; launchers.yaml says what each field is."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = _CONFIG
+    name: str
+    source: str
+    extends: str = ""
+    micro_batch: _SomeNames = ()
+    programs: _Names = ()
+    accumulation: _Names = ()
+    global_batch: _Names = ()
+    spelling: Spelling = Spelling.EXACT
+    certain: bool = True
+    trains: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    known_by: _Names = ()
+    training: _Names = ()
+    train: _Names = ()
+    evaluation: _Names = ()
+    operand: str = ""
+    partial: _Names = ()
+    variables: _Names = ()
+    settings: Settings = field(default_factory=dict)
+    config_files: Mapping[str, Assignment] = field(default_factory=dict)
+    defaults: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Parser:
+    """A trainer's flags, or those of a launcher that say something of memory, ready to look up."""
+
+    name: str
+    says: Mapping[str, Says]
+    config_files: Mapping[str, Assigned]
+    implies: Mapping[str, str]
+    operand: str = ""
+    training: frozenset[str] = frozenset()
+    train: frozenset[str] = frozenset()
+    evaluation: frozenset[str] = frozenset()
+    partial: tuple[str, ...] = ()
+    variables: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Trainers:
+    """The parsers by name; `started_by` those of a program, module or script (with its subcommand), and what that
+    implies; `known_by` the trainer that a flag tells, of each the family that it extends, or itself."""
+
+    parsers: Mapping[str, Parser]
+    started_by: Mapping[str, tuple[Parser, Mapping[str, str]]]
+    known_by: Mapping[str, str]
+    families: Mapping[str, str]
+    defaults: Mapping[str, Mapping[str, str]]
+
+
+def read_trainers(entries: Sequence[Trainer]) -> Trainers:
+    """The entries, ready to look up. Raises ValueError where two claim one program, a flag by which one is known is
+    another's too, or an entry extends none that is there."""
+    by_name = once((one.name, one) for one in entries)
+    for one in entries:
+        if one.extends and one.extends not in by_name:
+            raise ValueError(f"{one.name}: there is no {one.extends!r} to extend")
+    parsers = {one.name: _parser(one, by_name.get(one.extends)) for one in entries}
+    families = {one.name: one.extends or one.name for one in entries}
+    known = once((flag, one.name) for one in entries for flag in spelled(one.known_by, _spelling(one, by_name)))
+    for one in entries:
+        for flag in _flags(one, by_name):
+            if flag in known and families[known[flag]] != families[one.name]:
+                raise ValueError(f"{flag}: {known[flag]} is not known by it, {one.name} has it too")
+    return Trainers(
+        parsers=parsers,
+        started_by=once(
+            (program, (parsers[one.name], implied)) for one in entries for program, implied in one.trains.items()
+        ),
+        known_by=known,
+        families=families,
+        defaults={one.name: one.defaults for one in entries},
+    )
+
+
+def read_settings(settings: Settings, spelling: Spelling) -> Mapping[str, Says]:
+    """What each flag says. Raises ValueError where two are one flag."""
+    return once((flag, _says(text)) for key, text in settings.items() for flag in spelled([key], spelling))
+
+
+def read_config_files(named: Mapping[str, str], spelling: Spelling) -> Mapping[str, Assigned]:
+    """What a file that is not read leaves open, by the flag that names it."""
+    return once((flag, _assigned(text)) for key, text in named.items() for flag in spelled([key], spelling))
+
+
+def _parser(one: Trainer, base: Trainer | None) -> Parser:
+    spelling = one.spelling if base is None else base.spelling
+    family = [base, one] if base else [one]
+    says: dict[str, Says] = {}
+    config_files: dict[str, Assigned] = {}
+    for entry in family:
+        says.update(read_settings(entry.settings, spelling))
+        config_files.update(read_config_files(entry.config_files, spelling))
+
+    def every(flags: Iterable[str]) -> frozenset[str]:
+        return frozenset(spelled(flags, spelling))
+
+    return Parser(
+        name=one.name,
+        says=says,
+        config_files=config_files,
+        implies={},
+        operand=one.operand or (base.operand if base else ""),
+        training=every(
+            flag
+            for entry in family
+            for flag in (*entry.micro_batch, *entry.accumulation, *entry.global_batch, *entry.training)
+        ),
+        train=every(flag for entry in family for flag in entry.train),
+        evaluation=every(flag for entry in family for flag in entry.evaluation),
+        partial=tuple(text for entry in family for text in entry.partial),
+        variables=frozenset(name for entry in family for name in entry.variables),
+    )
+
+
+def _flags(one: Trainer, by_name: Mapping[str, Trainer]) -> Iterable[str]:
+    batch = (*one.micro_batch, *one.accumulation, *one.global_batch)
+    yield from spelled((*batch, *one.settings, *one.config_files), _spelling(one, by_name))
+
+
+def _spelling(one: Trainer, by_name: Mapping[str, Trainer]) -> Spelling:
+    return by_name[one.extends].spelling if one.extends else one.spelling
+
+
+def _says(text: str | Mapping[str, str]) -> Says:
+    return text if isinstance(text, str) else {word: _assigned(assigned) for word, assigned in text.items()}
+
+
+def _assigned(text: str) -> Assigned:
+    setting, _, value = text.partition("=")
+    return (setting, value) if setting else None
