@@ -52,6 +52,7 @@ def _review(request: Request, world: World) -> Review:
         decision=decision,
         demand=sized.demand,
         job=job,
+        micro_batch=sized.micro_batch,
     )
 
 

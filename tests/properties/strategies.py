@@ -194,12 +194,15 @@ TOLERATIONS = st.lists(
     ),
     max_size=2,
 )
+_TRAINER = ("torchrun", "--nnodes={pods}", "train.py", "--fsdp=full_shard", "--bf16=True", "--max_seq_length=2048")
 COMMANDS = (
     ["torchrun", "--nnodes={pods}", "train.py", "--per_device_train_batch_size", "64"],
     ["torchrun", "--nnodes={pods}", "train.py", "--per_device_train_batch_size=24", "--gradient_accumulation_steps=2"],
     ["sh", "-c", "torchrun --nnodes={pods} --nproc_per_node 2 train.py --per_device_train_batch_size 64"],
     ["deepspeed", "train.py", "--train_micro_batch_size_per_gpu", "96"],
     ["torchrun", "--nnodes={pods}", "train.py", "--batch-size", "128"],
+    [*_TRAINER, "--model_name_or_path=meta-llama/Llama-3.1-8B", "--per_device_train_batch_size=16"],
+    [*_TRAINER, "--model_name_or_path=someone/private-13b", "--per_device_train_batch_size=8"],
     ["python", "train.py"],
 )
 

@@ -11,7 +11,6 @@ from webhook.model.job import TrainingJob
 from webhook.model.patch import steps
 from webhook.model.placement import place
 from webhook.model.verdict import Candidate, Out, Review
-from webhook.sizing.demand import size
 
 _CODE = {Out.MEMORY: "SST201", Out.UNREACHABLE: "SST401", Out.ROOM: "SST401"}
 API_VERSION = "samestep.dev/v1alpha1"
@@ -43,6 +42,8 @@ def document(review: Review, source: str) -> dict[str, Any]:
             "likelyMib": _whole(review.demand.likely_mib),
             "highMib": _whole(review.demand.high_mib),
             "source": review.demand.source,
+            "mayDeny": review.demand.known and review.demand.may_deny,
+            "assumptions": list(review.demand.assumptions),
         },
         "pool": {
             "nodes": decision.pool.nodes,
@@ -87,7 +88,7 @@ def reference(review: Review) -> dict[str, str | None]:
 
 
 def _job(job: TrainingJob, review: Review) -> dict[str, Any]:
-    batch = size(job, review.policy).micro_batch
+    batch = review.micro_batch
     return {
         "coupling": job.coupling,
         "couplingBecause": job.coupling_because,

@@ -3,11 +3,10 @@
 import re
 
 from webhook.answer.texts import texts
-from webhook.model.demand import Demand
+from webhook.model.demand import Demand, DemandSource
 from webhook.model.finding import Finding
 from webhook.model.job import TrainingJob
 from webhook.model.verdict import Review
-from webhook.sizing.demand import size
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 
@@ -63,8 +62,8 @@ def _figures(review: Review) -> dict[str, str]:
     if job is None:
         return {"job": "", "need": "", "batch": "", "gang": "", "room": ""}
     words = texts()
-    by_sample = job.declared.per_device_mib is None and job.declared.per_sample_mib is not None
-    batch = size(job, review.policy).micro_batch if by_sample else None
+    declared = job.declared.per_device_mib is not None and review.demand.source is DemandSource.DECLARED
+    batch = None if declared else review.micro_batch
     prefix = words["demand"]
     if batch is not None:
         pattern = words["batch"] if batch.certain else words["batch_total"]

@@ -11,8 +11,8 @@ from webhook.model.verdict import Candidate, Out
 def choose(
     among: tuple[Candidate, ...], demand: Demand, policy: Policy, recorded: Callable[[Candidate], bool]
 ) -> Candidate:
-    """The best of `among`, which must not be empty, in this order: has room, fits at the high end, the policy's
-    strategy, what was `recorded` before, name.
+    """The best of `among`, which must not be empty, in this order: has room, fits by the likely figure (where none
+    does, the largest), fits at the high end, the policy's strategy, what was `recorded` before, name.
 
     What is free *now* is not known yet; until it is, *there* stands for it.
     """
@@ -20,7 +20,8 @@ def choose(
 
     def rank(one: Candidate) -> tuple[object, ...]:
         short = policy.room is not RoomRule.IGNORE and bool({Out.ROOM, Out.UNREACHABLE} & set(one.out))
-        return (short, one.risk, *strategy(one, policy), not recorded(one), one.model.name)
+        doubt = (one.unlikely, -one.usable_mib if one.unlikely else 0, one.risk)
+        return (short, *doubt, *strategy(one, policy), not recorded(one), one.model.name)
 
     return min(among, key=rank)
 

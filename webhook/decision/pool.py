@@ -118,7 +118,7 @@ def _candidate(
     assert most is not None
     usable = memory - policy.reserve_mib
     out: list[Out] = []
-    if demand.low_mib is not None and demand.low_mib > usable:
+    if demand.low_mib is not None and demand.low_mib > usable and demand.may_deny:
         out.append(Out.MEMORY)
     short = _short(pool, model) if gang else None
     if short is not None:
@@ -133,6 +133,7 @@ def _candidate(
         out=tuple(out),
         short_role=short.role if short else "",
         pods=short.pods if short else 0,
+        unlikely=demand.likely_mib is not None and demand.likely_mib > usable,
         risk=demand.high_mib is not None and demand.high_mib * (1 + policy.headroom_percent / 100) > usable,
     )
 

@@ -9,9 +9,11 @@ from itertools import islice
 
 import jsonpatch
 
+from webhook.model.demand import DemandSource
 from webhook.model.fleet import Fleet
 from webhook.model.job import Edit, Role, TrainingJob, writes
 from webhook.model.patch import Operation, add, replace
+from webhook.model.policy import Policy
 from webhook.model.request import Object
 from webhook.model.verdict import Candidate, Out, Review, Suggestion, Verdict
 from webhook.sizing.demand import size
@@ -19,6 +21,7 @@ from webhook.sizing.demand import size
 _MOST = 3
 _MOST_TRIES = 12
 _MOST_DIVISORS = 1000
+_PER_DEVICE = "samestep.dev/memory-per-device"
 
 _Proposal = tuple[str, dict[str, str | int], tuple[Operation, ...]]
 
@@ -52,38 +55,40 @@ def _proposals(denied: Review, fleet: Fleet) -> Iterator[_Proposal]:
         if one.out == (Out.ROOM,):
             yield from _fewer_pods(job, one)
     yield from _another_model(job, fleet)
+    for one in by_memory:
+        if one.out == (Out.MEMORY,):
+            yield from _measured(job, one, denied)
 
 
 def _smaller_batch(job: TrainingJob, one: Candidate, denied: Review) -> Iterator[_Proposal]:
     """The largest micro-batch that fits and divides the present one, so that accumulation keeps the global batch."""
-    batch = size(job, denied.policy).micro_batch
-    fixed, each = job.declared.fixed_mib, job.declared.per_sample_mib
-    if job.declared.per_device_mib is not None or batch is None or fixed is None or each is None or not batch.certain:
+    batch = denied.micro_batch
+    if batch is None or not batch.certain or batch.edit is None or batch.edit.path is None:
         return
-    edit = batch.edit
-    if edit is None or edit.path is None:
+    times = _times(job, batch.value, one, denied.policy)
+    if times is None:
         return
-    comfortable = one.usable_mib / (1 + denied.policy.headroom_percent / 100)
-    for usable in (comfortable, one.usable_mib):
-        most = int((usable - fixed) / each)
-        if most < 1:
-            continue
-        least = max(2, -(-batch.value // most))
-        times = next((k for k in range(least, least + _MOST_DIVISORS) if batch.value % k == 0), None)
-        if times is None:
-            continue
-        value = batch.value // times
-        facts: dict[str, str | int] = {"change": _spelled(edit, value)}
-        accumulation = job.batch.accumulation_edit
-        if job.batch.total is not None:
-            yield "batch_total", facts, _operations(((edit, value),))
-        elif accumulation is not None and accumulation.path is not None:
-            total = times * (job.batch.accumulation.value if job.batch.accumulation else 1)
-            facts["accumulation"] = _spelled(accumulation, total)
-            yield "batch", facts, _operations(((edit, value), (accumulation, total)))
-        else:
-            yield "batch_alone", facts, _operations(((edit, value),))
-        return
+    edit, value = batch.edit, batch.value // times
+    facts: dict[str, str | int] = {"change": _spelled(edit, value)}
+    accumulation = job.batch.accumulation_edit
+    if job.batch.total is not None:
+        yield "batch_total", facts, _operations(((edit, value),))
+    elif accumulation is not None and accumulation.path is not None:
+        total = times * (job.batch.accumulation.value if job.batch.accumulation else 1)
+        facts["accumulation"] = _spelled(accumulation, total)
+        yield "batch", facts, _operations(((edit, value), (accumulation, total)))
+    else:
+        yield "batch_alone", facts, _operations(((edit, value),))
+
+
+def _times(job: TrainingJob, batch: int, one: Candidate, policy: Policy) -> int | None:
+    """The least divisor of the batch by which it fits this model: at the high end with headroom, else at the low."""
+    divisors = [k for k in range(2, min(batch, _MOST_DIVISORS) + 1) if batch % k == 0]
+    needs = {k: size(job, policy, batch // k).demand for k in divisors}
+    most = one.usable_mib / (1 + policy.headroom_percent / 100)
+    comfortable = (k for k, need in needs.items() if need.high_mib is not None and need.high_mib <= most)
+    tight = (k for k, need in needs.items() if need.low_mib is not None and need.low_mib <= one.usable_mib)
+    return next(comfortable, next(tight, None))
 
 
 def _fewer_pods(job: TrainingJob, one: Candidate) -> Iterator[_Proposal]:
@@ -136,6 +141,17 @@ def _spelled(edit: Edit, value: int) -> str:
     """The change as a person makes it, with every number that has to follow."""
     numbers = [(edit, value), *((other, (value + other.plus) * other.times) for other in edit.also)]
     return ", ".join(dict.fromkeys(f"{one.flag}{one.sign}{number}" for one, number in numbers))
+
+
+def _measured(job: TrainingJob, one: Candidate, denied: Review) -> Iterator[_Proposal]:
+    """An estimate gives way to a measurement."""
+    gibibytes = int(one.usable_mib / (1 + denied.policy.headroom_percent / 100) / 1024)
+    if denied.demand.source is not DemandSource.ESTIMATED or gibibytes < 1:
+        return
+    value = f"{gibibytes}Gi"
+    path = ("metadata", "annotations")
+    write = add((*path, _PER_DEVICE), value) if job.annotations_are_a_map else add(path, {_PER_DEVICE: value})
+    yield "measured", {"key": _PER_DEVICE, "value": value}, (write,)
 
 
 def _operations(changes: tuple[tuple[Edit, int], ...]) -> tuple[Operation, ...]:

@@ -6,6 +6,7 @@ from enum import StrEnum
 
 class DemandSource(StrEnum):
     DECLARED = "declared"
+    ESTIMATED = "estimated"
     UNKNOWN = "unknown"
 
 
@@ -13,13 +14,16 @@ class DemandSource(StrEnum):
 class Demand:
     """An interval in MiB per device; all three are None where the demand is unknown.
 
-    A declared figure has low = likely = high, unless the micro-batch it is multiplied with is uncertain.
+    A declared figure has low = likely = high, unless the micro-batch it is multiplied with is uncertain. `may_deny`:
+    its low end is evidence enough to refuse a job; else it only ranks and warns. `assumptions` stand in the message.
     """
 
     low_mib: float | None
     likely_mib: float | None
     high_mib: float | None
     source: DemandSource
+    may_deny: bool = True
+    assumptions: tuple[str, ...] = ()
 
     @property
     def known(self) -> bool:

@@ -6,7 +6,7 @@ from enum import StrEnum
 from webhook.model.demand import Demand
 from webhook.model.finding import Finding
 from webhook.model.fleet import Model
-from webhook.model.job import TrainingJob
+from webhook.model.job import Reading, TrainingJob
 from webhook.model.patch import Operation
 from webhook.model.policy import Policy
 from webhook.model.request import Request
@@ -38,7 +38,7 @@ class Candidate:
     `memory_mib` is the least that a node of it reports and `spread_percent` how much more the most generous one does;
     `usable_mib` is the least less the policy's reserve. `devices` counts what its nodes offer *there*. `short_role`
     names the role that could not be placed, and `pods` how many of its pods could be. `risk`: the demand's high end
-    with headroom exceeds what is usable.
+    with headroom exceeds what is usable; `unlikely`: its likely figure does.
     """
 
     model: Model
@@ -51,6 +51,7 @@ class Candidate:
     short_role: str = ""
     pods: int = 0
     risk: bool = False
+    unlikely: bool = False
 
     @property
     def memory_out(self) -> bool:
@@ -124,7 +125,8 @@ class Review:
     """Everything that `review()` has to say about one request.
 
     `verdict` is what the object gets, `would_be` what a Deny policy would have given. `job` is None where the object
-    is none of our business or could not be read as a job; `because` then says why.
+    is none of our business or could not be read as a job; `because` then says why. `micro_batch` is the one that the
+    demand was computed with.
     """
 
     request: Request
@@ -134,5 +136,6 @@ class Review:
     decision: Decision
     demand: Demand
     job: TrainingJob | None = None
+    micro_batch: Reading | None = None
     suggestions: tuple[Suggestion, ...] = ()
     because: str = ""

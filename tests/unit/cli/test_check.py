@@ -173,7 +173,7 @@ SHAPE: Json = {
     "object": {"apiVersion", "kind", "namespace", "name"},
     "pin": {"key", "values"},
     "job": {"coupling", "couplingBecause", "devices", "microBatch", "microBatchFrom", "roles"},
-    "demand": {"lowMib", "likelyMib", "highMib", "source"},
+    "demand": {"lowMib", "likelyMib", "highMib", "source", "mayDeny", "assumptions"},
     "pool": {"nodes", "unknownNodes", "twoModelNodes", "shareNodes", "smallestUsableMib", "candidates"},
 }
 KEYS = {
@@ -218,7 +218,8 @@ def test_the_figures_of_a_pinned_job_are_those_of_the_decision(check: Check) -> 
     assert item["pin"] == {"key": PRODUCT, "values": [RTX_PRO_6000.product]}
     assert (item["verdict"], item["wouldBe"], item["policy"]) == ("Pin", "Pin", "one-model-per-job")
     assert item["models"] == [RTX_PRO_6000.product]
-    assert item["demand"] == {"lowMib": 45056, "likelyMib": 45056, "highMib": 45056, "source": "declared"}
+    figures = {"lowMib": 45056, "likelyMib": 45056, "highMib": 45056}
+    assert item["demand"] == {**figures, "source": "declared", "mayDeny": True, "assumptions": []}
     assert item["pool"]["smallestUsableMib"] == RTX_5090.memory_mib - 640
     small, large = item["pool"]["candidates"]
     assert (small["model"], small["feasible"], small["because"], small["chosen"]) == (
@@ -234,7 +235,8 @@ def test_the_figures_of_a_pinned_job_are_those_of_the_decision(check: Check) -> 
 def test_what_is_not_known_is_null(check: Check) -> None:
     (item,) = listed(check(ADMITTED, options=("-o", "json")))["items"]
     assert item["pin"] is None
-    assert item["demand"] == {"lowMib": None, "likelyMib": None, "highMib": None, "source": "unknown"}
+    figures = {"lowMib": None, "likelyMib": None, "highMib": None}
+    assert item["demand"] == {**figures, "source": "unknown", "mayDeny": False, "assumptions": []}
     assert (item["models"], item["patch"], item["suggestions"]) == ([], [], [])
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from controlplane.nodes import A100_80GB, H100, L40S, RTX_5090, RTX_PRO_6000, gpu_node
-from tests.samples import ask, codes, demo_nodes, fleet, job, nodes, patched, pod, products, pytorchjob, worker
+from tests.samples import Json, ask, codes, demo_nodes, fleet, job, nodes, patched, pod, products, pytorchjob, worker
 from webhook.model.finding import Action
 from webhook.model.policy import PinWhen, Policy, RoomRule, Strategy, UnknownNodes, ValidationAction
 from webhook.model.verdict import Out, Verdict
@@ -363,3 +363,25 @@ def test_reviewing_our_own_output_changes_nothing() -> None:
         once = ask(obj)
         assert once.verdict is Verdict.PIN
         assert ask(patched(once)).verdict is Verdict.ADMIT
+
+
+def estimated(batch: int, model: str = "meta-llama/Llama-3.1-8B") -> Json:
+    flags = (f"--model_name_or_path={model}", "--fsdp=full_shard", "--bf16=True", "--max_seq_length=4096")
+    return pytorchjob(pod(command=("torchrun", "train.py", *flags, f"--per_device_train_batch_size={batch}")))
+
+
+def test_an_estimate_pins_and_denies_with_what_it_assumes() -> None:
+    pinned = ask(estimated(16))
+    assert (pinned.verdict, products(pinned)) == (Verdict.PIN, [RTX_PRO_6000.product])
+    denied = ask(estimated(1024))
+    assert codes(denied) == ["SST201"]
+    assert [one.kind for one in denied.suggestions] == ["batch", "measured"]
+
+
+def test_an_estimate_that_may_not_deny_ranks_and_warns() -> None:
+    outcome = ask(estimated(1024, "acme/secret-8b"))
+    assert outcome.verdict is Verdict.PIN
+    assert products(outcome) == [RTX_PRO_6000.product]
+    assert "SST202" in codes(outcome)
+    known = nodes((RTX_5090, 4, 4), (RTX_PRO_6000, 2, 4))
+    assert products(ask(estimated(4, "acme/secret-8b"), known)) == [RTX_PRO_6000.product]

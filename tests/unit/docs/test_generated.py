@@ -8,7 +8,8 @@ from webhook.catalog.codes import codes
 
 
 def test_no_page_has_drifted() -> None:
-    assert drift(pages(), REFERENCE) == []
+    found = drift(pages(), REFERENCE)
+    assert not found, "\n".join(found)
 
 
 def test_every_code_has_its_page() -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from tests.samples import Json, job, pod, pytorchjob
 from webhook.intake.read import read_job
-from webhook.model.demand import UNKNOWN_DEMAND
+from webhook.model.demand import UNKNOWN_DEMAND, DemandSource
 from webhook.model.job import TrainingJob
 from webhook.model.policy import Policy
 from webhook.model.request import Kind, User
@@ -74,3 +74,50 @@ def test_what_would_settle_an_unknown_demand_is_named(annotations: dict[str, str
 
 def test_a_policy_may_leave_declarations_out_of_account() -> None:
     assert sized(pytorchjob(memory_per_device="29Gi"), Policy(declare=False)).demand == UNKNOWN_DEMAND
+
+
+FSDP = (
+    "--model_name_or_path=meta-llama/Llama-3.1-8B",
+    "--fsdp=full_shard auto_wrap",
+    "--bf16=True",
+    "--gradient_checkpointing=True",
+    "--max_seq_length=4096",
+)
+
+
+def test_what_a_known_trainer_is_told_of_a_known_model_is_estimated() -> None:
+    demand = sized(pytorchjob(trains(*FSDP, "--per_device_train_batch_size=4"))).demand
+    assert demand.source is DemandSource.ESTIMATED
+    assert demand.low_mib is not None
+    assert demand.likely_mib is not None
+    assert demand.high_mib is not None
+    assert 0 < demand.low_mib < demand.likely_mib < demand.high_mib
+    assert demand.may_deny
+    assert any("full fine-tuning" in one for one in demand.assumptions)
+
+
+def test_a_declared_figure_goes_before_an_estimate() -> None:
+    spec = trains(*FSDP, "--per_device_train_batch_size=4")
+    assert sized(pytorchjob(spec, memory_per_device="29Gi")).demand.source is DemandSource.DECLARED
+    half = sized(pytorchjob(spec, memory_fixed="29Gi"))
+    assert half.demand.source is DemandSource.ESTIMATED
+
+
+def test_a_model_that_is_guessed_from_its_name_never_denies() -> None:
+    flags = [flag.replace("meta-llama/Llama-3.1-8B", "acme/secret-8b") for flag in FSDP]
+    demand = sized(pytorchjob(trains(*flags, "--per_device_train_batch_size=4"))).demand
+    assert (demand.source, demand.may_deny) == (DemandSource.ESTIMATED, False)
+
+
+def test_without_a_micro_batch_there_is_nothing_to_estimate() -> None:
+    assert sized(pytorchjob(trains(*FSDP))).demand == UNKNOWN_DEMAND
+
+
+def test_another_micro_batch_gives_another_demand() -> None:
+    obj = pytorchjob(trains(*FSDP, "--per_device_train_batch_size=64"))
+    group, _, version = obj["apiVersion"].rpartition("/")
+    read = read_job(obj, kind=Kind(group, version, obj["kind"]), namespace="team-a", user=User())
+    assert isinstance(read, TrainingJob)
+    needs = [size(read, Policy(), batch).demand.low_mib or 0 for batch in (1, 8, 64)]
+    assert needs == sorted(needs)
+    assert needs[0] < needs[2]
