@@ -1,4 +1,4 @@
-"""A review as the stable document that programs read (design 3)."""
+"""A review as the stable document that programs read."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The error that a submitter reads at `kubectl apply` (design 3).
+"""The error that a submitter reads at `kubectl apply`.
 
 kubectl prints it whole. The first line stands alone; then one line per model, what to do, and where to read on. It
 stays below 1,000 characters where it can: controllers put it into an Event, and one through the newer Events API is

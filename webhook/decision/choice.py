@@ -1,4 +1,4 @@
-"""Of the candidates left, which one (design 1: choice)."""
+"""Of the candidates left, which one."""
 
 from collections.abc import Callable
 

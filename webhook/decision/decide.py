@@ -1,4 +1,4 @@
-"""From a sized job to a decision: the gates in their order, then the choice, then the pin (design 1)."""
+"""From a sized job to a decision: the gates in their order, then the choice, then the pin."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""The pin: a label key whose values leave the chosen models in the target pool and nothing else (design 5)."""
+"""The pin: a label key whose values leave the chosen models in the target pool and nothing else."""
 
 from dataclasses import replace
 

@@ -1,6 +1,6 @@
 """The target pool of a job: which nodes its device roles may land on, and what each model there offers.
 
-All of it is *there* (design 1): existing nodes whatever their passing state. What is free now is not looked at yet.
+All of it is *there*: existing nodes whatever their passing state. What is free now is not looked at yet.
 """
 
 from collections.abc import Iterable, Mapping

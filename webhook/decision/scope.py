@@ -1,4 +1,4 @@
-"""Is it ours, and which gates apply (design 1: coupling and scope)."""
+"""Is it ours, and which gates apply."""
 
 from dataclasses import dataclass
 from enum import StrEnum

@@ -1,4 +1,4 @@
-"""CREATE decides, UPDATE keeps (design 5)."""
+"""CREATE decides, UPDATE keeps."""
 
 from dataclasses import replace
 

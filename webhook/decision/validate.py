@@ -1,4 +1,4 @@
-"""The validating stage checks the object as it will be stored: after every other mutating webhook (design 5).
+"""The validating stage checks the object as it will be stored: after every other mutating webhook.
 
 It may run on another replica whose fleet differs by a moment, so it denies only for what a moment cannot explain.
 """

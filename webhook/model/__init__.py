@@ -1,1 +1,1 @@
-"""The frozen values that travel between the rooms (design: data flows one way)."""
+"""The frozen values that travel between the rooms."""

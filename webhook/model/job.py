@@ -10,7 +10,7 @@ from webhook.model.request import Kind
 
 
 class Coupling(StrEnum):
-    """How the ranks of a job depend on one another (design: coupling and scope)."""
+    """How the ranks of a job depend on one another."""
 
     SYNCHRONOUS = "Synchronous"
     ASYNCHRONOUS = "Asynchronous"
@@ -230,7 +230,7 @@ class TrainingJob:
     template_fixed: bool = False
     """The API server refuses a change of the pod template now (a batch/v1 Job that is not suspended or has started)."""
     child_of: Kind | None = None
-    """The Decided kind whose controller made this object (design: children); judged on itself alone."""
+    """The Decided kind whose controller made this object; judged on itself alone."""
     annotations_are_a_map: bool = False
     findings: tuple[Finding, ...] = ()
 

@@ -1,4 +1,4 @@
-"""What a policy says, resolved: typed settings with the defaults of design 4.
+"""What a policy says, resolved: typed settings with their defaults.
 
 The YAML form and its validation live in `webhook/policy`; the built-in default is `Policy()`.
 """

@@ -31,8 +31,8 @@ _ELSEWHERE = "elsewhere"
 class Sizable:
     """A run that can be estimated. `lean` stands in for it at the low end, where the job leaves open how ranks share.
 
-    `may_deny`: design, "What may deny for memory". `assumptions` are sentences for a message; `read` is what was told,
-    by setting; `open` says, one sentence each, why it may not deny.
+    `may_deny`: firm enough to refuse a job (docs/explanation/how-it-decides.md, Memory). `assumptions` are sentences
+    for a message; `read` is what was told, by setting; `open` says, one sentence each, why it may not deny.
     """
 
     training: Training
