@@ -49,13 +49,13 @@ class Team:
 
     def models_of(self, job: str, workers: int) -> list[str]:
         """The GPU model under each pod of a Job, once `workers` of them run."""
-        self.kubectl("wait", f"job/{job}", f"--for=jsonpath={{.status.ready}}={workers}", "--timeout=20s")
+        self.kubectl("wait", f"job/{job}", f"--for=jsonpath={{.status.ready}}={workers}", "--timeout=90s")
         return self._models()
 
     def models_of_pods(self, pods: list[Json]) -> list[str]:
         """The GPU model under each of these, which are created first; nothing else may run in the namespace."""
         self.cluster.api.create(f"/api/v1/namespaces/{self.namespace}/pods", pods)
-        self.kubectl("wait", "pods", "--all", "--for=condition=Ready", "--timeout=20s")
+        self.kubectl("wait", "pods", "--all", "--for=condition=Ready", "--timeout=90s")
         return self._models()
 
     def _models(self) -> list[str]:
