@@ -9,7 +9,7 @@ from webhook.catalog.codes import action_of
 from webhook.model.fleet import Model
 from webhook.model.job import TrainingJob
 from webhook.model.patch import steps
-from webhook.model.placement import place
+from webhook.model.paths import dotted
 from webhook.model.verdict import Candidate, Out, Review
 
 _CODE = {Out.MEMORY: "SST201", Out.UNREACHABLE: "SST401", Out.ROOM: "SST401"}
@@ -65,7 +65,7 @@ def document(review: Review, source: str) -> dict[str, Any]:
         "suggestions": [
             {
                 "change": suggested(one),
-                "field": place(steps(one.operations[0]["path"])),
+                "field": dotted(steps(one.operations[0]["path"])),
                 "value": one.operations[0].get("value"),
                 "model": one.model.product,
                 "patch": list(one.operations),

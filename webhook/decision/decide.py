@@ -10,7 +10,7 @@ from webhook.decision.scope import Scope, Treatment, scope
 from webhook.model.finding import Action, Finding
 from webhook.model.fleet import Fleet
 from webhook.model.job import PinRecord, TrainingJob
-from webhook.model.placement import place
+from webhook.model.paths import dotted
 from webhook.model.policy import PinWhen, Policy, RoomRule, UnknownNodes
 from webhook.model.verdict import Candidate, Decision, Out, Pool, Verdict
 from webhook.sizing.demand import Sized
@@ -73,7 +73,7 @@ def decide_in(pool: TargetPool, case: Case) -> Decision:
 def no_node(job: TrainingJob) -> Finding:
     """No node in view could ever hold a pod: a typo, an empty autoscaled pool and a node being replaced look alike."""
     role = job.device_roles[0]
-    return Finding("SST403", place(role.spec), {"devices": role.devices, "device": role.device, "role": role.name})
+    return Finding("SST403", dotted(role.spec), {"devices": role.devices, "device": role.device, "role": role.name})
 
 
 def memory_withheld(pool: TargetPool, case: Case) -> str:
@@ -108,7 +108,7 @@ def _one_model(pool: TargetPool, case: Case, weighed: tuple[Candidate, ...], fig
         reachable = tuple(one for one in fitting if Out.UNREACHABLE not in one.out)
         if not withheld:
             lacking = "SST201" if len(fitting) < len(weighed) else "SST401"
-            finding = Finding(lacking, place(case.job.device_roles[0].spec))
+            finding = Finding(lacking, dotted(case.job.device_roles[0].spec))
             return Decision(Verdict.DENY, figures, findings=(finding,))
         findings.append(Finding("SST401", "", _age(case), withheld, Action.WARN))
         if withheld in ("unknown", "stale") or not reachable:
@@ -187,7 +187,7 @@ def _pinned(
     if not pin.roles:
         return Decision(Verdict.ADMIT, figures, models=models, findings=tuple(findings))
     facts = {"models": ", ".join(one.name for one in models), "key": pin.key, "values": ", ".join(pin.values)}
-    findings.insert(0, Finding("SST301", place(case.job.roles[pin.roles[0]].spec), facts, variant))
+    findings.insert(0, Finding("SST301", dotted(case.job.roles[pin.roles[0]].spec), facts, variant))
     return Decision(Verdict.PIN, figures, pin, models, tuple(findings))
 
 

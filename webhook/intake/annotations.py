@@ -8,9 +8,10 @@ from typing import Any, TypeVar
 
 import orjson
 
-from webhook.intake.fields import dotted, mapping, shown
+from webhook.intake.fields import mapping, shown
 from webhook.model.finding import Finding
 from webhook.model.job import Coupling, DeclaredMemory, Edit, PinRecord, Reading
+from webhook.model.paths import dotted
 from webhook.model.quantity import MEBI, QuantityError, units
 from webhook.model.request import Object
 

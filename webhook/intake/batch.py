@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 from webhook.catalog.launchers import Meaning, Means, launchers
 from webhook.intake.commands import Invocation, Variables
-from webhook.intake.fields import dotted
 from webhook.intake.words import Listed, Number
 from webhook.model.finding import Finding
 from webhook.model.job import Batch, Edit, Reading
+from webhook.model.paths import dotted
 from webhook.model.placement import Pointer
 
 _NUMBER = re.compile(r"0{0,9}[1-9]\d{0,9}\Z", re.ASCII)

@@ -1,20 +1,16 @@
 """Typed access to decoded JSON: what has the wrong type is named by its path and by what stands there."""
 
-import json
-import re
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
 from webhook.model.finding import Finding
+from webhook.model.paths import dotted, printable
 from webhook.model.placement import Pointer
 from webhook.model.request import Object
 
 EMPTY: Object = MappingProxyType({})
 _INT32 = (1 << 31) - 1
-_PLAIN = re.compile(r"[\w-]+\Z")
-_LONGEST = 64
 
 
 class Unreadable(Exception):
@@ -113,19 +109,6 @@ def flag(source: Object, path: tuple[str, ...]) -> bool:
     raise Unreadable(path, "true or false", value)
 
 
-def dotted(at: Pointer) -> str:
-    """A path as people read it: `spec.template.spec.containers[0].resources.limits[nvidia.com/gpu]`."""
-    steps = [_step(token if isinstance(token, int) else token[: _LONGEST + 1]) for token in at]
-    return "".join(steps).removeprefix(".")
-
-
-@lru_cache(maxsize=1024)
-def _step(token: str | int) -> str:
-    if isinstance(token, str) and _PLAIN.match(token) and len(token) <= _LONGEST:
-        return f".{token}"
-    return f"[{_printable(str(token))}]"
-
-
 def shown(value: object) -> str:
     """A value as a message shows it: short, on one line, and safe to encode."""
     match value:
@@ -134,7 +117,7 @@ def shown(value: object) -> str:
         case bool():
             return "true" if value else "false"
         case str():
-            return f'"{_printable(value)}"'
+            return f'"{printable(value)}"'
         case int() if value.bit_length() > 100:
             return "a huge number"
         case int() | float():
@@ -144,10 +127,3 @@ def shown(value: object) -> str:
         case list():
             return "a list"
     return f"a {type(value).__name__}"
-
-
-def _printable(value: str) -> str:
-    cut = value if len(value) <= _LONGEST else f"{value[:_LONGEST]}…"
-    escaped = json.dumps(cut, ensure_ascii=False)[1:-1].replace('\\"', '"')
-    # Lone surrogates are valid JSON escapes that no encoder takes.
-    return escaped.encode("utf-8", "backslashreplace").decode()

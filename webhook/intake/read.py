@@ -11,7 +11,7 @@ from webhook.intake.commands import invocations
 from webhook.intake.coupling import read_coupling
 from webhook.intake.environment import Environment
 from webhook.intake.evidence import Evidence, evidence
-from webhook.intake.fields import Unreadable, dotted, flag, found, mapping, objects, text
+from webhook.intake.fields import Unreadable, flag, found, mapping, objects, text
 from webhook.intake.roles import RawRole, Told, finished, read_roles
 from webhook.intake.settings import read_told, trainers_told
 from webhook.intake.strange import strange_accelerators
@@ -19,6 +19,7 @@ from webhook.intake.words import Budget
 from webhook.model.finding import Finding
 from webhook.model.job import Told as TrainerTold
 from webhook.model.job import TrainingJob
+from webhook.model.paths import dotted
 from webhook.model.request import Kind, Object, User
 
 _CONTROLLER_MANAGER = "system:kube-controller-manager"

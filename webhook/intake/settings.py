@@ -8,9 +8,9 @@ import orjson
 from webhook.catalog.launchers import launchers
 from webhook.catalog.trainers import Assigned, Parser
 from webhook.intake.commands import Invocation
-from webhook.intake.fields import dotted
 from webhook.intake.words import UNREAD, Words
 from webhook.model.job import Said, Told
+from webhook.model.paths import dotted
 from webhook.model.placement import Pointer
 
 # As transformers' HfArgumentParser takes them (string_to_bool).

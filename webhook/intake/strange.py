@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 
-from webhook.intake.fields import dotted
 from webhook.intake.resources import is_device
 from webhook.model.finding import Finding
+from webhook.model.paths import dotted
 from webhook.model.quantity import QuantityError, units
 from webhook.model.request import Kind, Object
 

@@ -70,8 +70,3 @@ class Placement:
     terms: tuple[Term, ...] | None = None
     affinity_depth: int = 0
     tolerations: tuple[Toleration, ...] = ()
-
-
-def place(path: Pointer) -> str:
-    """A path as people write it: spec.template.spec.containers[0]."""
-    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).lstrip(".")

@@ -98,7 +98,7 @@ def test_a_denied_job_that_is_nested_deeper_than_a_copy_can_follow_is_denied_wit
 def test_the_field_of_a_cause_is_one_line_whatever_a_role_is_called() -> None:
     obj = with_role(pytorchjob(pod(gpus=0)), "a\nb\x1b[31m", 400, pod())
     [cause] = admission_response(ask(obj))["status"]["details"]["causes"]
-    assert cause["field"] == "spec.pytorchReplicaSpecs.a b [31m.template.spec"
+    assert cause["field"] == r"spec.pytorchReplicaSpecs[a\nb\u001b[31m].template.spec"
 
 
 def test_a_denied_job_whose_selector_names_a_label_that_no_node_carries_gets_its_answer() -> None:
