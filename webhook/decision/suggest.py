@@ -4,12 +4,12 @@ Nothing here is promised from a formula: each proposal is applied to the object,
 review. What would be denied is not suggested.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 
 import jsonpatch
 
-from webhook.model.demand import DemandSource
+from webhook.model.demand import Demand, DemandSource
 from webhook.model.fleet import Fleet
 from webhook.model.job import Edit, Role, TrainingJob, writes
 from webhook.model.patch import Operation, add, replace
@@ -30,14 +30,16 @@ def suggest(denied: Review, fleet: Fleet, again: Callable[[Object], Review]) -> 
     """At most three changes, the smallest first. `again` reviews a changed object without asking for suggestions."""
     found: dict[str, Suggestion] = {}
     for kind, facts, operations in islice(_proposals(denied, fleet), _MOST_TRIES):
+        if kind in found:
+            # One way of each kind, the first that holds: three times "a smaller batch" helps nobody.
+            continue
         try:
             changed = jsonpatch.apply_patch(denied.request.object, operations)
         except RecursionError:  # nested deeper than jsonpatch can copy: denied all the same, without a way out
             break
         outcome = again(changed)
         if outcome.verdict is not Verdict.DENY and outcome.decision.models:
-            # One way of each kind, the first that holds: three times "a smaller batch" helps nobody.
-            found.setdefault(kind, Suggestion(kind, outcome.decision.models[0], facts, operations))
+            found[kind] = Suggestion(kind, outcome.decision.models[0], facts, operations)
         if len(found) == _MOST:
             break
     return tuple(found.values())
@@ -48,9 +50,10 @@ def _proposals(denied: Review, fleet: Fleet) -> Iterator[_Proposal]:
     if job is None:
         return
     by_memory = sorted(denied.decision.pool.candidates, key=lambda one: (-one.usable_mib, one.model.name))
+    needs = _needs(job, denied)
     for one in by_memory:
         if one.out == (Out.MEMORY,):
-            yield from _smaller_batch(job, one, denied)
+            yield from _smaller_batch(job, one, denied, needs)
     for one in by_memory:
         if one.out == (Out.ROOM,):
             yield from _fewer_pods(job, one)
@@ -60,13 +63,13 @@ def _proposals(denied: Review, fleet: Fleet) -> Iterator[_Proposal]:
             yield from _measured(job, one, denied)
 
 
-def _smaller_batch(job: TrainingJob, one: Candidate, denied: Review) -> Iterator[_Proposal]:
+def _smaller_batch(
+    job: TrainingJob, one: Candidate, denied: Review, needs: Mapping[int, Demand]
+) -> Iterator[_Proposal]:
     """The largest micro-batch that fits and divides the present one, so that accumulation keeps the global batch."""
     batch = denied.micro_batch
-    if batch is None or not batch.certain or batch.edit is None or batch.edit.path is None:
-        return
-    times = _times(job, batch.value, one, denied.policy)
-    if times is None:
+    times = _times(needs, one, denied.policy)
+    if times is None or batch is None or batch.edit is None:
         return
     edit, value = batch.edit, batch.value // times
     facts: dict[str, str | int] = {"change": _spelled(edit, value)}
@@ -81,10 +84,17 @@ def _smaller_batch(job: TrainingJob, one: Candidate, denied: Review) -> Iterator
         yield "batch_alone", facts, _operations(((edit, value),))
 
 
-def _times(job: TrainingJob, batch: int, one: Candidate, policy: Policy) -> int | None:
+def _needs(job: TrainingJob, denied: Review) -> Mapping[int, Demand]:
+    """The demand with the micro-batch divided by each of its divisors; empty where no patch can change it."""
+    batch = denied.micro_batch
+    if batch is None or not batch.certain or batch.edit is None or batch.edit.path is None:
+        return {}
+    divisors = (k for k in range(2, min(batch.value, _MOST_DIVISORS) + 1) if batch.value % k == 0)
+    return {k: size(job, denied.policy, batch.value // k).demand for k in divisors}
+
+
+def _times(needs: Mapping[int, Demand], one: Candidate, policy: Policy) -> int | None:
     """The least divisor of the batch by which it fits this model: at the high end with headroom, else at the low."""
-    divisors = [k for k in range(2, min(batch, _MOST_DIVISORS) + 1) if batch % k == 0]
-    needs = {k: size(job, policy, batch // k).demand for k in divisors}
     most = one.usable_mib / (1 + policy.headroom_percent / 100)
     comfortable = (k for k, need in needs.items() if need.high_mib is not None and need.high_mib <= most)
     tight = (k for k, need in needs.items() if need.low_mib is not None and need.low_mib <= one.usable_mib)
