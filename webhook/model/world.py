@@ -5,9 +5,11 @@ from dataclasses import dataclass
 
 from webhook.model.fleet import Fleet
 from webhook.model.policy import Policy
+from webhook.model.surroundings import NOTHING_IN_VIEW, Surroundings
 
 
 @dataclass(frozen=True, slots=True)
 class World:
     fleet: Fleet
     policy: Policy
+    surroundings: Surroundings = NOTHING_IN_VIEW
