@@ -15,7 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from webhook.catalog.accelerators import Product, Vendor, accelerators
 from webhook.catalog.codes import codes
-from webhook.catalog.workloads import Each, Roles, Workload, workloads
+from webhook.catalog.workloads import workloads
 from webhook.cli import main as program
 from webhook.cli.explain import page as code_page
 from webhook.cluster.handlers import STAGES
@@ -24,6 +24,7 @@ from webhook.fleet.build import build_fleet
 from webhook.fleet.nodes import read_node
 from webhook.model.policy import Policy
 from webhook.model.request import Kind, Request
+from webhook.model.workload import Each, Roles, Workload
 from webhook.model.world import World
 from webhook.policy.training_policy import TrainingPolicy
 from webhook.review import review

@@ -8,15 +8,20 @@ from webhook.decision.scope import Treatment
 from webhook.decision.suggest import suggest
 from webhook.decision.update import decide_update
 from webhook.decision.validate import check_created
-from webhook.intake.read import Outside, read_job
+from webhook.intake.read import Outside, Wrapper, read_job
+from webhook.intake.wrapped import Held
 from webhook.model.demand import UNKNOWN_DEMAND
 from webhook.model.finding import Action, Finding
 from webhook.model.job import TrainingJob
+from webhook.model.paths import dotted
 from webhook.model.policy import ValidationAction
 from webhook.model.request import Object, Request, Stage
 from webhook.model.verdict import Decision, Review, Verdict
 from webhook.model.world import World
 from webhook.sizing.demand import size
+
+_DEEPEST = 4
+"""Wrappers in wrappers are looked into so many times: an AppWrapper around a Workflow that creates a CronJob is two."""
 
 
 def review(request: Request, world: World) -> Review:
@@ -31,13 +36,15 @@ def review(request: Request, world: World) -> Review:
     return replace(outcome, suggestions=found)
 
 
-def _review(request: Request, world: World) -> Review:
+def _review(request: Request, world: World, depth: int = 0) -> Review:
     if because := _none_of_ours(request):
         return _outside(request, world, because)
-    job = _read(request, request.object)
+    job = _read(request, request.object, world)
+    if isinstance(job, Wrapper):
+        return _checked(request, world, job, depth)
     if isinstance(job, Outside):
         return _outside(request, world, job.because, job.findings)
-    old = _read(request, request.old_object) if request.operation == "UPDATE" and request.old_object else None
+    old = _read(request, request.old_object, world) if request.operation == "UPDATE" and request.old_object else None
     policy = world.policy
     sized = size(job, policy)
     case = Case(job, sized, world.fleet, policy, request.now)
@@ -66,9 +73,9 @@ def _decide(request: Request, case: Case, old: TrainingJob | None) -> Decision:
     return check_created(case) if request.stage is Stage.VALIDATE else decide(case)
 
 
-def _unreadable_denies(decision: Decision, case: Case, old: TrainingJob | Outside | None) -> Decision:
+def _unreadable_denies(decision: Decision, case: Case, old: TrainingJob | Wrapper | Outside | None) -> Decision:
     """An annotation of ours that cannot be read denies a job in scope; on an UPDATE only if it was not there before."""
-    before = old.findings if old is not None else ()
+    before = old.findings if isinstance(old, TrainingJob | Outside) else ()
     unreadable = tuple(one for one in case.job.findings if action_of(one) is Action.DENY and one not in before)
     if not unreadable or case.scope.treatment is Treatment.NONE or case.job.child_of is not None:
         return decision
@@ -90,8 +97,45 @@ def _none_of_ours(request: Request) -> str:
     return ""
 
 
-def _read(request: Request, obj: Object) -> TrainingJob | Outside:
-    return read_job(obj, kind=request.kind, namespace=request.namespace, user=request.user)
+def _read(request: Request, obj: Object, world: World) -> TrainingJob | Wrapper | Outside:
+    return read_job(
+        obj,
+        kind=request.kind,
+        namespace=request.namespace,
+        user=request.user,
+        known=world.kinds,
+        surroundings=world.surroundings,
+    )
+
+
+def _checked(request: Request, world: World, wrapper: Wrapper, depth: int) -> Review:
+    """A wrapper is admitted as it is, and told what awaits what it holds: those objects are decided when they are
+    created, where a denial would come late (kubernetes#93783)."""
+    held = wrapper.held if depth < _DEEPEST else ()
+    inside = [(one, _review(_creation(request, one), world, depth + 1)) for one in held]
+    findings = tuple(
+        replace(finding, where=_inside(one, finding.where))
+        for one, outcome in inside
+        for finding in outcome.decision.findings
+        # Nothing is pinned yet.
+        if finding.code != "SST301"
+    )
+    told = next((outcome for _, outcome in inside if outcome.job is not None and outcome.decision.findings), None)
+    told = told or next((outcome for _, outcome in inside if outcome.job is not None), None)
+    outside = _outside(request, world, f"{request.kind} holds jobs that are decided when they are created", findings)
+    if told is None:
+        return outside
+    decision = replace(told.decision, verdict=Verdict.ADMIT, pin=None, findings=findings)
+    return replace(outside, decision=decision, demand=told.demand, job=told.job, micro_batch=told.micro_batch)
+
+
+def _creation(request: Request, one: Held) -> Request:
+    return replace(request, kind=one.kind, object=one.object, operation="CREATE", old_object=None, stage=Stage.MUTATE)
+
+
+def _inside(one: Held, where: str) -> str:
+    place = dotted(one.at)
+    return f"{place}.{where}" if where else place
 
 
 def _outside(request: Request, world: World, because: str, findings: tuple[Finding, ...] = ()) -> Review:

@@ -57,7 +57,7 @@ def admission_registry(handlers: Mapping[str, Handler]) -> kopf.OperatorRegistry
     """Every handler, for every kind of the catalog."""
     registry = kopf.OperatorRegistry()
     plurals = defaultdict(set)
-    for kind in workloads().entries:
+    for kind in workloads().reviewed:
         plurals[kind.group].add(kind.plural)
     for handler_id, handler in handlers.items():
         decorate = kopf.on.mutate if STAGES[handler_id] is Stage.MUTATE else kopf.on.validate

@@ -12,9 +12,10 @@ from typing import Any
 import yaml
 
 from webhook.catalog.accelerators import accelerators
-from webhook.catalog.workloads import Children, Each, Roles, Workload, workloads
+from webhook.catalog.workloads import workloads
 from webhook.cluster.handlers import STAGES
 from webhook.model.request import Stage
+from webhook.model.workload import Children, Each, Roles, Workload, Workloads
 
 NAMESPACE = "samestep-system"
 IGNORE_LABEL = "samestep.dev/ignore"
@@ -23,13 +24,14 @@ IGNORE_LABEL = "samestep.dev/ignore"
 _TIMEOUT_S = {Stage.MUTATE: 2, Stage.VALIDATE: 3}
 
 
-def webhook_configurations(client_config: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The mutating and the validating configuration.
+def webhook_configurations(client_config: Mapping[str, Any], kinds: Workloads | None = None) -> list[dict[str, Any]]:
+    """The mutating and the validating configuration, for these kinds (those of the catalog where None).
 
     `client_config` says where we are, without the path: {"service": {...}} or {"url": "https://…"}, with or without
     "caBundle".
     """
-    return [_configuration(handler, stage, client_config) for handler, stage in STAGES.items()]
+    known = workloads() if kinds is None else kinds
+    return [_configuration(handler, stage, client_config, known) for handler, stage in STAGES.items()]
 
 
 def manifest() -> str:
@@ -39,19 +41,21 @@ def manifest() -> str:
     return told + yaml.safe_dump_all(webhook_configurations(service), sort_keys=False, width=1000)
 
 
-def _configuration(handler: str, stage: Stage, client_config: Mapping[str, Any]) -> dict[str, Any]:
+def _configuration(handler: str, stage: Stage, client_config: Mapping[str, Any], known: Workloads) -> dict[str, Any]:
     kind = "MutatingWebhookConfiguration" if stage is Stage.MUTATE else "ValidatingWebhookConfiguration"
     return {
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": kind,
         "metadata": {"name": "samestep"},
-        "webhooks": [_webhook(entry, handler, stage, client_config) for entry in workloads().entries],
+        "webhooks": [_webhook(entry, handler, stage, client_config, known) for entry in known.reviewed],
     }
 
 
-def _webhook(entry: Workload, handler: str, stage: Stage, client_config: Mapping[str, Any]) -> dict[str, Any]:
+def _webhook(
+    entry: Workload, handler: str, stage: Stage, client_config: Mapping[str, Any], known: Workloads
+) -> dict[str, Any]:
     webhook: dict[str, Any] = {
-        "name": f"{entry.plural}.{entry.group}.{handler}.samestep.dev",
+        "name": f"{webhook_name(entry, known)}.{handler}.samestep.dev",
         "clientConfig": _with_path(client_config, f"/admit/{handler}"),
         "rules": [
             {
@@ -59,7 +63,7 @@ def _webhook(entry: Workload, handler: str, stage: Stage, client_config: Mapping
                 "apiVersions": list(entry.versions),
                 "resources": [entry.plural],
                 "operations": ["CREATE", "UPDATE"],
-                "scope": "Namespaced",
+                "scope": "Cluster" if entry.cluster_scoped else "Namespaced",
             }
         ],
         "matchPolicy": "Equivalent",
@@ -74,7 +78,7 @@ def _webhook(entry: Workload, handler: str, stage: Stage, client_config: Mapping
             ]
         },
         "matchConditions": [
-            {"name": name, "expression": expression} for name, expression in match_conditions(entry).items()
+            {"name": name, "expression": expression} for name, expression in match_conditions(entry, known).items()
         ],
         "admissionReviewVersions": ["v1"],
         "sideEffects": "None",
@@ -86,23 +90,36 @@ def _webhook(entry: Workload, handler: str, stage: Stage, client_config: Mapping
     return webhook
 
 
-def match_conditions(entry: Workload) -> dict[str, str]:
+def webhook_name(entry: Workload, known: Workloads) -> str:
+    """A name of its own for each entry: two versions of one kind may be two entries (MPIJob)."""
+    resource = f"{entry.plural}.{entry.group}" if entry.group else entry.plural
+    alike = [one for one in known.entries if (one.group, one.plural) == (entry.group, entry.plural)]
+    return resource if len(alike) == 1 else f"{entry.versions[0]}.{resource}"
+
+
+def match_conditions(entry: Workload, known: Workloads | None = None) -> dict[str, str]:
     """CEL by name of condition; all must hold for an object of this kind to be sent here."""
-    return {
+    conditions = {
         "spec-is-new": "request.operation == 'CREATE' || object.?spec != oldObject.?spec",
         "not-being-deleted": "!object.?metadata.?deletionTimestamp.hasValue()",
-        "no-child-of-a-decided-job": _no_child(),
-        "asks-for-devices": " || ".join(f"({_asks(roles)})" for roles in entry.roles),
+        "no-child-of-a-decided-job": _no_child(workloads() if known is None else known),
     }
+    if entry.only_with:
+        conditions["said-to-train"] = f"object.?metadata.?annotations[?'{entry.only_with}'].hasValue()"
+    if entry.roles:
+        conditions["asks-for-devices"] = " || ".join(f"({_asks(roles)})" for roles in entry.roles)
+    return conditions
 
 
-def _no_child() -> str:
+def _no_child(known: Workloads) -> str:
     """Anyone can write ownerReferences, so the requester counts too. Without --use-service-account-credentials the
     controllers of Kubernetes write under one name for all."""
+    owners = dict.fromkeys((one.kind, one.group) for one in known.entries if one.children is not Children.UNDECIDED)
     kinds = " || ".join(
-        f"(o.kind == '{entry.kind}' && o.apiVersion.startsWith('{entry.group}/'))"
-        for entry in workloads().entries
-        if entry.children is Children.DECIDED
+        f"(o.kind == '{kind}' && o.apiVersion.startsWith('{group}/'))"
+        if group
+        else f"(o.kind == '{kind}' && !o.apiVersion.contains('/'))"
+        for kind, group in owners
     )
     by_controller = (
         "request.userInfo.username.startsWith('system:serviceaccount:')"
@@ -116,6 +133,8 @@ def _asks(roles: Roles) -> str:
     at, pod = ".?".join(("object", *roles.at)), ".?".join((*roles.template, "spec"))
     if roles.each is Each.ONE:
         return _pod_asks(f"{at}.?{pod}")
+    if roles.each is Each.ITEM:
+        return f"{at}.orValue([]).exists(r, {_pod_asks(f'r.?{pod}')})"
     one = ".".join(("object", *roles.at)) + "[r]"
     return f"{at}.orValue({{}}).exists(r, {_pod_asks(f'{one}.?{pod}')})"
 

@@ -7,7 +7,7 @@ from typing import NamedTuple, TypeAlias
 from webhook.catalog.launchers import Launchers, Means, Options, Wrapper, launchers
 from webhook.intake.environment import Argv, Environment
 from webhook.intake.script import Exported, Script
-from webhook.intake.words import UNREAD, Budget, Number, Words
+from webhook.intake.words import UNREAD, Budget, Listed, Number, Origin, Piece, Place, Word, Words
 from webhook.model.placement import Pointer
 from webhook.model.request import Object
 
@@ -47,6 +47,13 @@ def invocations(container: Object, at: Pointer, environment: Environment, budget
     """Every program that the container's command line runs, as far as it can be read. Raises Unreadable."""
     argv = Argv(container, at, environment)
     return list(_programs(argv, 0, environment, (), _Limits(launchers(), budget)))
+
+
+def scripted(text: str, at: Pointer, environment: Environment, budget: Budget) -> list[Invocation]:
+    """Every program that a command line outside the pods runs (a RayJob's entrypoint); the string stands at `at`."""
+    origin = Origin(at, text)
+    word = Word(text, (Piece(text, origin),), text, Place(origin, len(text)))
+    return list(_script(Listed([word]), 0, environment, (), _Limits(launchers(), budget)))
 
 
 class _Limits(NamedTuple):

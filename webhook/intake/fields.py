@@ -51,11 +51,19 @@ def items(parent: Object, key: str, at: Pointer) -> Sequence[Any]:
 
 def objects(parent: Object, key: str, at: Pointer) -> Sequence[Object]:
     """The list of maps under a key; empty where it is absent or null."""
-    found = items(parent, key, at)
-    for index, value in enumerate(found):
-        if not isinstance(value, dict):
-            raise Unreadable((*at, key, index), "a map", value)
-    return found
+    return listed(parent.get(key), (*at, key))
+
+
+def listed(value: object, at: Pointer) -> Sequence[Object]:
+    """The value at `at` as a list of maps; empty where it is null."""
+    if value is None:
+        return ()
+    if not isinstance(value, list):
+        raise Unreadable(at, "a list", value)
+    for index, one in enumerate(value):
+        if not isinstance(one, dict):
+            raise Unreadable((*at, index), "a map", one)
+    return value
 
 
 def texts(parent: Object, key: str, at: Pointer) -> Sequence[str]:

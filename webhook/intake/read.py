@@ -4,23 +4,27 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from webhook.catalog.workloads import Children, Template, Workload, workloads
+from webhook.catalog.workloads import workloads
 from webhook.intake.annotations import read_annotations
 from webhook.intake.batch import Sighting, read_batch, sightings
-from webhook.intake.commands import invocations
+from webhook.intake.commands import Invocation, invocations, scripted
 from webhook.intake.coupling import read_coupling
 from webhook.intake.environment import Environment
 from webhook.intake.evidence import Evidence, evidence
-from webhook.intake.fields import Unreadable, flag, found, mapping, objects, text
+from webhook.intake.fields import Unreadable, found, mapping, objects, text
+from webhook.intake.groups import member, read_group
 from webhook.intake.roles import RawRole, Told, finished, read_roles
 from webhook.intake.settings import read_told, trainers_told
 from webhook.intake.strange import strange_accelerators
 from webhook.intake.words import Budget
+from webhook.intake.wrapped import Held, held_objects
 from webhook.model.finding import Finding
+from webhook.model.job import Program, TrainingJob
 from webhook.model.job import Told as TrainerTold
-from webhook.model.job import TrainingJob
 from webhook.model.paths import dotted
 from webhook.model.request import Kind, Object, User
+from webhook.model.surroundings import NOTHING_IN_VIEW, Surroundings
+from webhook.model.workload import Children, Template, Workload, Workloads
 
 _CONTROLLER_MANAGER = "system:kube-controller-manager"
 _SERVICE_ACCOUNT = "system:serviceaccount:"
@@ -34,53 +38,102 @@ class Outside:
     findings: tuple[Finding, ...] = ()
 
 
-def read_job(obj: Object, *, kind: Kind, namespace: str, user: User) -> TrainingJob | Outside:
+@dataclass(frozen=True, slots=True)
+class Wrapper:
+    """The object runs nothing itself: it holds others, which are decided when they are created."""
+
+    held: tuple[Held, ...]
+
+
+def read_job(
+    obj: Object,
+    *,
+    kind: Kind,
+    namespace: str,
+    user: User,
+    known: Workloads | None = None,
+    surroundings: Surroundings = NOTHING_IN_VIEW,
+) -> TrainingJob | Wrapper | Outside:
     """What matters of an object of this kind, created in this namespace by this user.
 
-    A field of the job whose type is wrong puts it outside with SST101 naming the field: the API server says it better.
-    An annotation of ours that cannot be read is a finding (SST106) on the job. Never raises, whatever JSON `obj` is.
+    `known` are the kinds that can be read, those of the catalog where it is None; `surroundings` the objects that a job
+    may refer to. A field of the job whose type is wrong puts it outside with SST101 naming the field: the API server
+    says it better. An annotation of ours that cannot be read is a finding (SST106) on the job. Never raises, whatever
+    JSON `obj` is.
     """
-    workload = workloads().of(kind)
+    known = workloads() if known is None else known
+    workload = known.of(kind)
     if workload is None:
         return Outside(f"{kind} is not a kind of training job that Samestep reads", strange_accelerators(obj, kind))
+    if workload.serves:
+        return Outside(f"{kind} serves")
     try:
         if not isinstance(obj, dict):
             raise Unreadable((), "a map", obj)
-        return _job(obj, workload, kind, namespace, user)
+        if workload.wraps:
+            return Wrapper(tuple(held_objects(obj, workload)))
+        return _read(Subject(obj, workload, kind, namespace, user, known, surroundings))
     except Unreadable as fault:
         return Outside("a field of it could not be read", (fault.finding(),))
 
 
-def _job(source: Object, workload: Workload, kind: Kind, namespace: str, user: User) -> TrainingJob:
-    metadata = mapping(source, "metadata", ())
+class Subject(NamedTuple):
+    """One object to be read, and with what."""
+
+    source: Object
+    workload: Workload
+    kind: Kind
+    namespace: str
+    user: User
+    known: Workloads
+    surroundings: Surroundings
+
+
+def _read(subject: Subject) -> TrainingJob | Outside:
+    workload, metadata = subject.workload, mapping(subject.source, "metadata", ())
+    if workload.only_with and workload.only_with not in mapping(metadata, "annotations", ("metadata",)):
+        return Outside(f"{subject.kind} serves, unless annotated with {workload.only_with}")
+    parent = _parent(metadata, subject.user, subject.known)
+    if parent is not None and parent.children is Children.SERVING:
+        return Outside(f"made by a {parent.kind}, which serves")
+    return _job(subject, metadata, parent)
+
+
+def _job(subject: Subject, metadata: Object, parent: Workload | None) -> TrainingJob:
+    source, workload = subject.source, subject.workload
     annotations = read_annotations(metadata)
-    raw_roles = read_roles(source, workload)
+    group, total = read_group(metadata, workload)
+    raw_roles = [member(role, total) for role in read_roles(source, workload)]
     device_roles = [role for role in raw_roles if role.devices]
-    read = _commands(raw_roles)
-    told = [(role, one) for role, spoken, _, _ in read for one in spoken]
-    coupling, because = read_coupling(source, workload, device_roles, told)
-    batch, disagreements = read_batch([one for _, _, seen, _ in read for one in seen], annotations.micro_batch)
-    suspended = workload.suspend is not None and flag(source, workload.suspend)
-    started = _started(source, workload)
+    read = _commands(raw_roles, source, workload)
+    told = [(one.role, spoken) for one in read for spoken in one.evidence]
+    ranks = [role for role in device_roles if role.name not in workload.apart] or device_roles
+    coupling, because = read_coupling(source, workload, ranks, told, grouped=bool(group))
+    batch, disagreements = read_batch([seen for one in read for seen in one.batch], annotations.micro_batch)
+    held_back = _held_back(source, workload)
+    started = _started(source, workload) if workload.started is not None else not held_back
     findings = [*annotations.findings, *disagreements]
     if not device_roles:
         findings += _processes_without_devices(source, workload, told)
     return TrainingJob(
-        kind=kind,
-        namespace=namespace or text(metadata, "namespace", ("metadata",)),
+        kind=subject.kind,
+        namespace=subject.namespace or text(metadata, "namespace", ("metadata",)),
         name=_name(metadata),
         roles=tuple(finished(role, device_roles, told, workload) for role in raw_roles),
         coupling=coupling,
         coupling_because=because,
         batch=batch,
-        told=read_told([one for *_, trained in read for one in trained]),
+        told=read_told([trained for one in read for trained in one.trainers]),
+        programs=tuple(ran for one in read for ran in one.programs),
         declared=annotations.declared,
         coupling_wish=annotations.coupling,
         record=annotations.record,
-        suspended=suspended,
+        suspended=held_back,
         started=started,
-        template_fixed=workload.template is Template.UNTIL_STARTED and (started or not suspended),
-        child_of=_parent(metadata, user),
+        template_fixed=workload.template is Template.UNTIL_STARTED and (started or not held_back),
+        selector_only=workload.selector_only,
+        group=group,
+        child_of=Kind(parent.group, parent.versions[0], parent.kind) if parent is not None else None,
         annotations_are_a_map=annotations.are_a_map,
         findings=tuple(findings),
     )
@@ -93,29 +146,67 @@ class _Read(NamedTuple):
     evidence: list[Evidence]
     batch: list[Sighting]
     trainers: list[TrainerTold]
+    programs: list[Program]
 
 
-def _commands(roles: Sequence[RawRole]) -> list[_Read]:
-    """What each container with devices says; where no container has any, what all of them say."""
+def _commands(roles: Sequence[RawRole], source: Object, workload: Workload) -> list[_Read]:
+    """What each container with devices says, and the command lines outside the pods. Where all these say nothing, the
+    roles without devices speak for them: the launcher of an MPI job holds the command, its workers only listen."""
     budget = Budget()
     anywhere = any(role.devices for role in roles)
-    read: list[_Read] = []
+    read = [*_scripts(roles, source, workload, budget)] if anywhere else []
+    read += [_container(role, index, budget) for role in roles for index in role.resources.containers]
+    if any(one.evidence or one.batch or one.trainers for one in read):
+        return read
     for role in roles:
-        containers = objects(role.pod, "containers", role.spec)
-        for index in role.resources.containers if anywhere else range(len(containers)):
-            container, at = containers[index], (*role.spec, "containers", index)
-            environment = Environment(container, at, budget)
-            programs = invocations(container, at, environment, budget)
-            seen = sightings(programs, environment, at) if anywhere else []
-            trained = trainers_told(programs, at) if anywhere else []
-            read.append(_Read(role, evidence(programs, environment), seen, trained))
+        if not role.devices:
+            containers = objects(role.pod, "containers", role.spec)
+            read += [_container(role, index, budget) for index in range(len(containers))]
     return read
+
+
+def _container(role: RawRole, index: int, budget: Budget) -> _Read:
+    container, at = objects(role.pod, "containers", role.spec)[index], (*role.spec, "containers", index)
+    environment = Environment(container, at, budget)
+    programs = invocations(container, at, environment, budget)
+    seen = sightings(programs, environment, at)
+    image = text(container, "image", at)
+    return _Read(role, evidence(programs, environment), seen, trainers_told(programs, at), _ran(programs, image))
+
+
+def _scripts(roles: Sequence[RawRole], source: Object, workload: Workload, budget: Budget) -> Iterator[_Read]:
+    """Command lines outside the pods: they speak for the roles with devices."""
+    role = next(role for role in roles if role.devices)
+    for path in workload.scripts:
+        written = found(source, path)
+        if written is None:
+            continue
+        if not isinstance(written, str):
+            raise Unreadable(path, "a string", written)
+        environment = Environment({}, path, budget)
+        programs = scripted(written, path, environment, budget)
+        seen = sightings(programs, environment, path)
+        yield _Read(role, evidence(programs, environment), seen, trainers_told(programs, path), _ran(programs))
+
+
+def _ran(programs: Sequence[Invocation], image: str = "") -> list[Program]:
+    return [Program(image, tuple(one.words.texts[one.start :])) for one in programs] or [Program(image)]
+
+
+def _held_back(source: Object, workload: Workload) -> bool:
+    """Whether the suspend field holds it back: true, or a list that is not empty (scheduling gates)."""
+    if workload.suspend is None:
+        return False
+    value = found(source, workload.suspend)
+    if value is None or isinstance(value, bool | list):
+        return bool(value)
+    raise Unreadable(workload.suspend, "true or false", value)
 
 
 def _started(source: Object, workload: Workload) -> bool:
     """Whether anything stands where the controller writes once it has begun; its status is not ours to judge."""
     try:
-        return bool(found(source, workload.started))
+        return workload.started is not None and bool(found(source, workload.started))
     except Unreadable:
         return False
 
@@ -126,8 +217,8 @@ def _name(metadata: Object) -> str:
     return name or (f"{prefix}*" if prefix else "")
 
 
-def _parent(metadata: Object, user: User) -> Kind | None:
-    """The Decided kind whose controller made this object.
+def _parent(metadata: Object, user: User, known: Workloads) -> Workload | None:
+    """The kind, Decided or Serving, whose controller made this object.
 
     Any user can write ownerReferences, so the requester has to be a controller: a ServiceAccount, or the manager itself
     (without --use-service-account-credentials the Job controller asks under its name).
@@ -138,10 +229,9 @@ def _parent(metadata: Object, user: User) -> Kind | None:
     for owner in owners:
         match owner:
             case {"controller": True, "apiVersion": str(api_version), "kind": str(kind)}:
-                group, _, version = api_version.rpartition("/")
-                parent = workloads().of_any_version(group, kind)
-                if parent is not None and parent.children is Children.DECIDED:
-                    return Kind(group, version, kind)
+                parent = known.of_any_version(api_version.rpartition("/")[0], kind)
+                if parent is not None and parent.children is not Children.UNDECIDED:
+                    return parent
     return None
 
 

@@ -1,17 +1,17 @@
 """The roles of a job: how many pods each has, what one asks for, where it may land."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from webhook.catalog.workloads import Each, Roles, Workload
 from webhook.intake.evidence import Evidence
-from webhook.intake.fields import EMPTY, Unreadable, count, found
+from webhook.intake.fields import EMPTY, Unreadable, count, flag, found, listed, text
 from webhook.intake.placement import read_placement
 from webhook.intake.resources import Resources, read_resources
 from webhook.model.job import Edit, Role
 from webhook.model.placement import Placement, Pointer
 from webhook.model.request import Object
+from webhook.model.workload import Each, Roles, Workload
 
 # With more roles, a change of each would have to name the launchers of all.
 _MOST_ROLES = 32
@@ -41,8 +41,13 @@ class RawRole:
 
 
 def read_roles(source: Object, workload: Workload) -> list[RawRole]:
-    """Every role of the object. Raises Unreadable."""
-    return [role for roles in workload.roles for role in _roles(source, roles)]
+    """Every role of the object that has a pod template. Raises Unreadable."""
+    roles = [role for roles in workload.roles for role in _roles(source, roles)]
+    if workload.together is None or (least := count(source, workload.together)) is None:
+        return roles
+    # So many of all pods must run: of each role what is missing once all the others are there.
+    pods = sum(role.pods for role in roles)
+    return [replace(role, gang=max(0, min(role.pods, least - (pods - role.pods)))) for role in roles]
 
 
 Told: TypeAlias = Sequence[tuple[RawRole, Evidence]]
@@ -72,13 +77,31 @@ def finished(role: RawRole, device_roles: Sequence[RawRole], told: Told, workloa
 
 
 def _roles(source: Object, roles: Roles) -> Iterator[RawRole]:
+    for name, at, entry in _entries(source, roles):
+        path = (*roles.template, "spec")
+        if found(entry, roles.template, at) is None:
+            continue
+        pod = found(entry, path, at)
+        if pod is None:
+            pod = EMPTY
+        elif not isinstance(pod, dict):
+            raise Unreadable((*at, *path), "a map", pod)
+        yield _role(source, roles, name, entry, at, pod)
+
+
+def _entries(source: Object, roles: Roles) -> Iterator[tuple[str, Pointer, Object]]:
+    """Name, place and content of each role."""
     value = found(source, roles.at)
     if value is None:
+        return
+    if roles.each is Each.ITEM:
+        for index, entry in enumerate(listed(value, roles.at)):
+            yield text(entry, roles.named[0], (*roles.at, index)) or str(index), (*roles.at, index), entry
         return
     if not isinstance(value, dict):
         raise Unreadable(roles.at, "a map", value)
     if roles.each is Each.ONE:
-        yield _role(source, roles, roles.name, value, roles.at)
+        yield roles.name, roles.at, value
         return
     for name, entry in value.items():
         if entry is None:
@@ -87,37 +110,56 @@ def _roles(source: Object, roles: Roles) -> Iterator[RawRole]:
             raise Unreadable(roles.at, "names of roles", name)
         if not isinstance(entry, dict):
             raise Unreadable((*roles.at, name), "a map", entry)
-        yield _role(source, roles, name, entry, (*roles.at, name))
+        yield name, (*roles.at, name), entry
 
 
-def _role(source: Object, roles: Roles, name: str, entry: Object, at: Pointer) -> RawRole:
-    set_numbers = [(path, number) for path in roles.pods if (number := count(entry, path, at)) is not None]
-    numbers = [number for _, number in set_numbers]
-    if count(entry, roles.pods[0], at) is None:
-        numbers.append(1)
-    pods = gang = min(numbers)
+def _role(source: Object, roles: Roles, name: str, entry: Object, at: Pointer, pod: Object) -> RawRole:
+    spec = (*at, *roles.template, "spec")
+    pods, gang, numbers = _pods(source, roles, entry, at)
+    times, multipliers = 1, []
+    for path in roles.times:
+        if (number := count(entry, path, at)) is not None:
+            times *= number
+            multipliers.append((*at, *path))
+    sets = 1 if roles.sets is None or (number := count(source, roles.sets)) is None else number
     runs = count(entry, roles.runs, at) if roles.runs else None
     least = count(source, roles.gang[name]) if name in roles.gang else None
     if least is not None:
-        gang = min(pods, max(least, 1))
-    path = (*roles.template, "spec")
-    pod = found(entry, path, at)
-    if pod is None:
-        pod = EMPTY
-    elif not isinstance(pod, dict):
-        raise Unreadable((*at, *path), "a map", pod)
-    spec = (*at, *path)
+        gang = min(gang, max(least, 1))
+    if times != 1 or sets != 1:
+        # One pod so many times over: then that is the number to change. Of two factors neither is.
+        numbers = multipliers if pods == 1 and sets == 1 and len(multipliers) == 1 else []
     return RawRole(
         name=name,
-        pods=pods,
-        gang=gang,
-        runs=pods if runs is None else runs,
-        numbers=tuple((*at, *path) for path, number in set_numbers if number == pods and name not in roles.fixed),
+        pods=pods * times * sets,
+        gang=gang * times,
+        runs=(pods if runs is None else runs) * times * sets,
+        numbers=() if name in roles.fixed else tuple(numbers),
         pod=pod,
         spec=spec,
         resources=read_resources(pod, spec),
         placement=read_placement(pod, spec),
     )
+
+
+def _pods(source: Object, roles: Roles, entry: Object, at: Pointer) -> tuple[int, int, list[Pointer]]:
+    """Pods at once in one set, the least of them that must run, and where their number stands."""
+    if not roles.pods:
+        return 1, 1, []
+    stated = [(path, number) for path in roles.pods if (number := count(entry, path, at)) is not None]
+    numbers = [number for _, number in stated]
+    if not stated or stated[0][0] != roles.pods[0]:
+        numbers.append(roles.default)
+    pods = min(numbers)
+    places = [(*at, *path) for path, number in stated if number == pods]
+    if roles.beside is not None and found(entry, roles.beside, at) is not None:
+        return max(pods - 1, 0), max(pods - 1, 0), []
+    least = count(entry, roles.least, at) if roles.least is not None else None
+    if least is None:
+        return pods, pods, places
+    pods = max(pods, least)
+    fewer = roles.fewer_where is not None and flag(source, roles.fewer_where)
+    return pods, least if fewer else pods, places
 
 
 def _replicas(role: RawRole, device_roles: Sequence[RawRole], told: Told, workload: Workload) -> Edit | None:

@@ -205,6 +205,15 @@ class Told:
 
 
 @dataclass(frozen=True, slots=True)
+class Program:
+    """A program that a container runs, with the image it is in: its name and its arguments, as far as they can be read.
+    No words: what runs is the image's own say."""
+
+    image: str
+    words: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class TrainingJob:
     """One job. `name` is what to call it in a message (generateName followed by "*" where it has no name yet).
 
@@ -222,6 +231,8 @@ class TrainingJob:
     coupling_because: str
     batch: Batch = Batch()
     told: Told | None = None
+    programs: tuple[Program, ...] = ()
+    """What the containers run that speak for the job: those with devices."""
     declared: DeclaredMemory = DeclaredMemory()
     coupling_wish: Coupling | None = None
     record: PinRecord | None = None
@@ -229,6 +240,10 @@ class TrainingJob:
     started: bool = False
     template_fixed: bool = False
     """The API server refuses a change of the pod template now (a batch/v1 Job that is not suspended or has started)."""
+    selector_only: bool = False
+    """Where the template may change at all, only nodeSelector and tolerations may (JobSet)."""
+    group: str = ""
+    """What binds this pod to others that are objects of their own: a pod group's name, or the uid of a controller."""
     child_of: Kind | None = None
     """The Decided kind whose controller made this object; judged on itself alone."""
     annotations_are_a_map: bool = False

@@ -1,15 +1,18 @@
 """The world: snapshots of everything a decision looks up. Plain values, swapped whole, so that any decision can be
 replayed from a dump."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from webhook.model.fleet import Fleet
 from webhook.model.policy import Policy
 from webhook.model.surroundings import NOTHING_IN_VIEW, Surroundings
+from webhook.model.workload import Workloads
 
 
 @dataclass(frozen=True, slots=True)
 class World:
     fleet: Fleet
     policy: Policy
-    surroundings: Surroundings = NOTHING_IN_VIEW
+    surroundings: Surroundings = field(default_factory=lambda: NOTHING_IN_VIEW)
+    kinds: Workloads | None = None
+    """The kinds of job that can be read; None: those of the catalog."""

@@ -62,7 +62,7 @@ class Admission:
         self._in_flight = 0
         self._idle = asyncio.Event()
         self._idle.set()
-        self._ours = {(kind.group, kind.plural) for kind in workloads().entries}
+        self._ours = {(kind.group, kind.plural) for kind in workloads().reviewed}
 
     async def plug(self, fn: kopf.WebhookFn) -> AsyncIterator[kopf.WebhookClientConfig]:
         """Takes kopf's function and keeps it, also when kopf ends: it needs nothing that would end with kopf."""

@@ -1,8 +1,9 @@
 import pytest
 from pydantic import ValidationError
 
-from webhook.catalog.workloads import Children, read_workloads, workloads
+from webhook.catalog.workloads import read_workloads, workloads
 from webhook.model.request import Kind
+from webhook.model.workload import Children
 
 ENTRY = """
 - kind: Demo

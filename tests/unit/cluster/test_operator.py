@@ -12,7 +12,7 @@ from webhook.model.request import Stage
 def test_every_kind_is_served_by_one_mutating_and_one_validating_handler() -> None:
     handlers = admission_registry(admission_handlers())._webhooks.get_all_handlers()
 
-    for entry in workloads().entries:
+    for entry in workloads().reviewed:
         for version in entry.versions:
             resource = Resource(entry.group, version, entry.plural)
             serving = [handler for handler in handlers if handler.selector and handler.selector.check(resource)]
@@ -26,7 +26,7 @@ def test_every_selector_names_its_group_so_that_no_other_is_scanned() -> None:
     handlers = admission_registry(admission_handlers())._webhooks.get_all_handlers()
 
     assert {handler.selector.group for handler in handlers if handler.selector} == {
-        entry.group for entry in workloads().entries
+        entry.group for entry in workloads().reviewed
     }
 
 

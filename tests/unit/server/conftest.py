@@ -127,7 +127,7 @@ def through_kopf(judge: Judge) -> kopf.WebhookFn:
     """kopf's function as its operator hands it over, once it has found every kind of the catalog in the cluster."""
     registry = admission_registry(admission_handlers(judge))
     insights = Insights()
-    for entry in workloads().entries:
+    for entry in workloads().reviewed:
         for version in entry.versions:
             insights.webhook_resources.add(kopf.Resource(entry.group, version, entry.plural, preferred=True))
     return partial(

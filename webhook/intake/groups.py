@@ -1,0 +1,40 @@
+"""Pods that belong together without an object that says so: their group, by label or annotation, or their owner."""
+
+from dataclasses import replace
+
+from webhook.intake.fields import mapping
+from webhook.intake.roles import RawRole
+from webhook.model.request import Object
+from webhook.model.workload import Workload
+
+_MOST = 1_000_000
+
+
+def read_group(metadata: Object, workload: Workload) -> tuple[str, int]:
+    """The name of the group that this object is part of, or the uid of its controller, or empty; and the number of the
+    group's pods, 0 where it is not said. Raises Unreadable where labels or annotations are no map."""
+    groups = workload.groups
+    if groups is None:
+        return "", 0
+    labels = mapping(metadata, "labels", ("metadata",))
+    annotations = mapping(metadata, "annotations", ("metadata",))
+    named = [labels.get(key) for key in groups.labels] + [annotations.get(key) for key in groups.annotations]
+    name = next((one for one in named if isinstance(one, str)), "")
+    total = annotations.get(groups.total)
+    number = int(total) if isinstance(total, str) and total.isascii() and total.isdigit() and len(total) < 10 else 0
+    return name or _owner(metadata), min(number, _MOST) if name else 0
+
+
+def member(role: RawRole, total: int) -> RawRole:
+    """The role of a pod of a group of so many: the group is the gang, and its other pods are taken to be alike."""
+    return replace(role, pods=total, gang=total, runs=total) if total > 1 else role
+
+
+def _owner(metadata: Object) -> str:
+    owners = metadata.get("ownerReferences")
+    if isinstance(owners, list):
+        for owner in owners:
+            match owner:
+                case {"controller": True, "uid": str(uid)}:
+                    return uid
+    return ""

@@ -1,0 +1,119 @@
+"""What a wrapper holds: the objects that its controller will create, as they stand in it."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+from webhook.catalog.strict_yaml import YamlError, load_all
+from webhook.intake.fields import Unreadable, found, listed, mapping, objects, text
+from webhook.model.placement import Pointer
+from webhook.model.request import Kind, Object
+from webhook.model.workload import Each, HeldAs, Holds, Workload
+
+# A template of an Argo Workflow holds what its pod takes from here where it has none of its own.
+_INHERITED = ("nodeSelector", "affinity", "tolerations")
+_LONGEST_MANIFEST = 256 * 1024
+_MOST = 64
+_POD = Kind("", "v1", "Pod")
+
+
+class Held(NamedTuple):
+    """One object inside another, which stands at `at`."""
+
+    kind: Kind
+    object: Object
+    at: Pointer
+
+
+def held_objects(source: Object, workload: Workload) -> Iterator[Held]:
+    """The objects inside a wrapper, at most so many of them. Raises Unreadable."""
+    for holds in workload.holds:
+        for number, (entry, at) in enumerate(_entries(source, holds)):
+            if number == _MOST:
+                break
+            yield from _held(source, holds, entry, at)
+
+
+def _entries(source: Object, holds: Holds) -> Iterator[tuple[Object, Pointer]]:
+    value = found(source, holds.at)
+    if value is None:
+        return
+    if holds.each is Each.ITEM:
+        for index, entry in enumerate(listed(value, holds.at)):
+            yield entry, (*holds.at, index)
+    elif not isinstance(value, dict):
+        raise Unreadable(holds.at, "a map", value)
+    elif holds.each is Each.ONE:
+        yield value, holds.at
+    else:
+        for name in value:
+            yield mapping(value, name, holds.at), (*holds.at, name)
+
+
+def _held(source: Object, holds: Holds, entry: Object, at: Pointer) -> Iterator[Held]:
+    if holds.held is HeldAs.STEP:
+        yield from _step(source, entry, at)
+        return
+    value, at = found(entry, holds.object, at), (*at, *holds.object)
+    if value is None:
+        return
+    if holds.held is HeldAs.TEMPLATE:
+        kind, version, group = holds.kind.split(".", 2)
+        if isinstance(value, dict):
+            yield Held(Kind(group, version, kind), value, at)
+            return
+        raise Unreadable(at, "a map", value)
+    documents: Iterable[Any] = _manifests(value, at) if holds.held is HeldAs.MANIFEST else (value,)
+    for one in documents:
+        yield Held(_kind(one, at), one, at)
+
+
+def _manifests(value: object, at: Pointer) -> Iterator[Any]:
+    """The documents of a manifest. Where a placeholder of the workflow stands in the way, there is nothing to read yet:
+    the object is decided when it is created."""
+    if not isinstance(value, str):
+        raise Unreadable(at, "a manifest in a string", value)
+    if len(value) > _LONGEST_MANIFEST:
+        raise Unreadable(at, f"at most {_LONGEST_MANIFEST} characters", f"{len(value)} characters")
+    try:
+        yield from (one for one in load_all(value) if one is not None)
+    except YamlError as error:
+        if "{{" not in value:
+            raise Unreadable(at, f"YAML ({error})", value) from None
+
+
+def _kind(obj: object, at: Pointer) -> Kind:
+    match obj:
+        case {"apiVersion": str(api_version), "kind": str(kind)}:
+            group, _, version = api_version.rpartition("/")
+            return Kind(group, version, kind)
+    raise Unreadable(at, "a Kubernetes object", obj)
+
+
+def _step(source: Object, entry: Object, at: Pointer) -> Iterator[Held]:
+    """The pod of a workflow's template, as far as it decides where the pod may land."""
+    containers = [container for container in (_container(entry, at), _script(entry, at)) if container is not None]
+    if (several := entry.get("containerSet")) is not None:
+        if not isinstance(several, dict):
+            raise Unreadable((*at, "containerSet"), "a map", several)
+        containers += objects(several, "containers", (*at, "containerSet"))
+    if not containers:
+        return
+    whole = mapping(source, "spec", ())
+    spec = {key: value for key in _INHERITED if (value := entry.get(key) or whole.get(key)) is not None}
+    spec |= {"containers": containers, "initContainers": list(objects(entry, "initContainers", at))}
+    yield Held(_POD, {"metadata": {"name": text(entry, "name", at)}, "spec": spec}, at)
+
+
+def _container(entry: Object, at: Pointer) -> Object | None:
+    return mapping(entry, "container", at) or None
+
+
+def _script(entry: Object, at: Pointer) -> Object | None:
+    """A script with what runs it: the source stands in a file that is the last argument of the command."""
+    script = mapping(entry, "script", at)
+    if not script:
+        return None
+    command = script.get("command")
+    source = text(script, "source", (*at, "script"))
+    shell = isinstance(command, list) and bool(command) and str(command[-1]).endswith("sh")
+    return {**script, "command": [*command, "-c", source]} if shell and isinstance(command, list) else script

@@ -1,0 +1,239 @@
+"""How one kind of object is read, as data: where it keeps its roles, replicas, templates and states.
+
+The catalog (workloads.yaml) and policies are read into these by pydantic; what is said here is their schema.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Annotated, ClassVar
+
+from pydantic import BeforeValidator, ConfigDict, Field
+
+from webhook.model.job import Coupling
+from webhook.model.request import Kind
+
+_CONFIG = ConfigDict(extra="forbid")
+
+
+def _split(path: object) -> object:
+    """A dotted path; empty for the place itself."""
+    return (tuple(path.split(".")) if path else ()) if isinstance(path, str) else path
+
+
+Path = Annotated[tuple[Annotated[str, Field(min_length=1)], ...], BeforeValidator(_split)]
+"""A dotted path, split once at load. The empty path is the place from which it starts."""
+
+
+class Children(StrEnum):
+    """What the kind's controller makes: it follows this object (Decided), is decided when it is created (Undecided), or
+    serves and is none of our business (Serving)."""
+
+    DECIDED = "Decided"
+    UNDECIDED = "Undecided"
+    SERVING = "Serving"
+
+
+class Each(StrEnum):
+    """What lies at a path: one thing itself, a map of things by name, or a list of them."""
+
+    ONE = "One"
+    ENTRY = "Entry"
+    ITEM = "Item"
+
+
+class Template(StrEnum):
+    """When the API server, or the kind's own webhook, takes a change of the pod template."""
+
+    FREE = "Free"
+    UNTIL_STARTED = "UntilStarted"
+
+
+@dataclass(frozen=True, slots=True)
+class Roles:
+    """Where roles are and how they count. All paths start at the role, those of `gang`, `sets` and `fewer_where` at the
+    object. A role without a pod template is not there.
+
+    `pods` at once is the least of the numbers that are set, the first of them `default` where it is not, and 1 where no
+    path is given; one less where `beside` is set (the template of another role that is one of them); never less than
+    `least`. All this `times` over in one gang, and in as many `sets` as there are gangs. `runs` in all over the life,
+    `pods` where not set. `gang` maps a role's name to the path of the least number that must run; `least` is that
+    number where `fewer_where` is true. `fixed` are roles whose number of pods cannot be changed.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = _CONFIG
+    at: Path
+    each: Each
+    template: Path
+    pods: tuple[Path, ...] = ()
+    default: Annotated[int, Field(ge=0)] = 1
+    name: str = ""
+    named: Path = ("name",)
+    runs: Path | None = None
+    times: tuple[Path, ...] = ()
+    beside: Path | None = None
+    least: Path | None = None
+    fewer_where: Path | None = None
+    sets: Path | None = None
+    gang: dict[str, Path] = field(default_factory=dict)
+    fixed: frozenset[str] = frozenset()
+
+    def __post_init__(self) -> None:
+        if (self.each is Each.ONE) != bool(self.name):
+            raise ValueError("name: goes with each: One, and only with it")
+
+
+class HeldAs(StrEnum):
+    """How a wrapper holds an object: whole; as its metadata and spec (the kind is `kind`); as YAML in a string; or as a
+    workflow's step that becomes a pod."""
+
+    OBJECT = "Object"
+    TEMPLATE = "Template"
+    MANIFEST = "Manifest"
+    STEP = "Step"
+
+
+@dataclass(frozen=True, slots=True)
+class Holds:
+    """Objects of other kinds inside this one, which its controller creates later. `object` starts at what `at` gives.
+
+    `kind` is "Kind.version.group" for what is held as a template."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = _CONFIG
+    at: Path
+    each: Each
+    held: HeldAs
+    object: Path = ()
+    kind: str = ""
+
+    def __post_init__(self) -> None:
+        if (self.held is HeldAs.TEMPLATE) != bool(self.kind):
+            raise ValueError("kind: goes with held: Template, and only with it")
+
+
+@dataclass(frozen=True, slots=True)
+class ByField:
+    """A place that means another coupling: some values there, or that anything is there at all."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = _CONFIG
+    at: Path
+    values: dict[str, Coupling] = field(default_factory=dict)
+    there: Coupling | None = None
+
+    def __post_init__(self) -> None:
+        if bool(self.values) == (self.there is not None):
+            raise ValueError("values: or there:, one of them")
+
+
+@dataclass(frozen=True, slots=True)
+class CouplingRule:
+    """The coupling of several pods with devices where no launcher says more; the first of `by` that applies, else
+    `several`. A job whose pods serve says so also with one pod of several devices."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = _CONFIG
+    several: Coupling
+    by: tuple[ByField, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """What binds objects of a kind that has one pod each: the first of these labels or annotations that is there names
+    the group; `total` is the annotation with the number of its pods."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = _CONFIG
+    labels: tuple[str, ...] = ()
+    annotations: tuple[str, ...] = ()
+    total: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """One kind: a job with `roles`, a wrapper that `holds` other objects, a job whose templates are those of the
+    `runtime` that it names at this path, or, with none of these, a kind that serves.
+
+    `suspend` is a path whose value, true or not empty, holds the job back; `started` one whose value, if not empty,
+    says that the controller has begun to run it (None: it has, unless it is held back). `together` is the path of how
+    many pods of all roles must run; `apart` are roles that are no ranks; `scripts` the paths of command lines outside
+    the pods. `processes` is the path of the processes per node; `environment` what the controller itself sets in each
+    container. `selector_only`: of a template that may change, only nodeSelector and tolerations may. `only_with` names
+    an annotation without which the kind is none of ours.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = _CONFIG
+    kind: str
+    group: str
+    versions: Annotated[tuple[str, ...], Field(min_length=1)]
+    plural: str
+    children: Children
+    source: str
+    roles: tuple[Roles, ...] = ()
+    holds: tuple[Holds, ...] = ()
+    runtime: Path | None = None
+    coupling: CouplingRule | None = None
+    cluster_scoped: bool = False
+    suspend: Path | None = None
+    started: Path | None = None
+    template: Template = Template.FREE
+    selector_only: bool = False
+    together: Path | None = None
+    apart: frozenset[str] = frozenset()
+    scripts: tuple[Path, ...] = ()
+    processes: Path | None = None
+    environment: frozenset[str] = frozenset()
+    groups: Groups | None = None
+    only_with: str = ""
+
+    def __post_init__(self) -> None:
+        shapes = sum((bool(self.roles), bool(self.holds), self.runtime is not None))
+        if shapes > 1 or (shapes == 0) != (self.children is Children.SERVING):
+            raise ValueError("one of roles:, holds: and runtime:, or children: Serving")
+        if bool(self.roles) != (self.coupling is not None):
+            raise ValueError("coupling: goes with roles:")
+
+    @property
+    def elastic(self) -> bool:
+        """Whether the kind has a field of its own for the least number of pods."""
+        return self.together is not None or any(roles.gang or roles.least for roles in self.roles)
+
+    @property
+    def wraps(self) -> bool:
+        """Whether what runs is held inside, to be decided when it is created."""
+        return bool(self.holds)
+
+    @property
+    def serves(self) -> bool:
+        """Whether it is a kind of server, read for nothing but what it owns."""
+        return not (self.roles or self.holds or self.runtime)
+
+
+class Workloads:
+    """Kinds by name. Raises ValueError where a kind is there twice."""
+
+    def __init__(self, entries: Iterable[Workload]) -> None:
+        self.entries = tuple(entries)
+        self._by_kind: Mapping[Kind, Workload] = MappingProxyType(
+            {Kind(one.group, version, one.kind): one for one in self.entries for version in one.versions}
+        )
+        if len(self._by_kind) != sum(len(one.versions) for one in self.entries):
+            raise ValueError("a kind has two entries for one version")
+
+    @property
+    def reviewed(self) -> tuple[Workload, ...]:
+        """The kinds whose objects are reviewed: all but those that serve."""
+        return tuple(one for one in self.entries if not one.serves)
+
+    def of(self, kind: Kind) -> Workload | None:
+        """The entry for exactly this group, version and kind."""
+        return self._by_kind.get(kind)
+
+    def of_any_version(self, group: str, kind: str) -> Workload | None:
+        """The entry for this group and kind, as owner references are to be read: versions come and go."""
+        return next((one for one in self.entries if one.kind == kind and one.group == group), None)
+
+    def with_also(self, more: Iterable[Workload]) -> "Workloads":
+        """These and `more`, which replace those of the same group, version and kind."""
+        taught = tuple(more)
+        known = {(one.group, version, one.kind) for one in taught for version in one.versions}
+        kept = (one for one in self.entries if not any((one.group, v, one.kind) in known for v in one.versions))
+        return Workloads((*kept, *taught))
