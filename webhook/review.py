@@ -8,7 +8,7 @@ from webhook.decision.scope import Treatment
 from webhook.decision.suggest import suggest
 from webhook.decision.update import decide_update
 from webhook.decision.validate import check_created
-from webhook.intake.read import Outside, Wrapper, read_job
+from webhook.intake.read import Outside, Wrapper, name_of, read_job
 from webhook.intake.wrapped import Held
 from webhook.model.demand import UNKNOWN_DEMAND
 from webhook.model.finding import Action, Finding
@@ -126,7 +126,9 @@ def _checked(request: Request, world: World, wrapper: Wrapper, depth: int) -> Re
     if told is None:
         return outside
     decision = replace(told.decision, verdict=Verdict.ADMIT, pin=None, findings=findings)
-    return replace(outside, decision=decision, demand=told.demand, job=told.job, micro_batch=told.micro_batch)
+    # What has no name of its own yet is told by the wrapper's.
+    job = told.job and replace(told.job, name=told.job.name or name_of(request.object))
+    return replace(outside, decision=decision, demand=told.demand, job=job, micro_batch=told.micro_batch)
 
 
 def _creation(request: Request, one: Held) -> Request:

@@ -155,7 +155,7 @@ def _commands(roles: Sequence[RawRole], source: Object, workload: Workload) -> l
     budget = Budget()
     anywhere = any(role.devices for role in roles)
     read = [*_scripts(roles, source, workload, budget)] if anywhere else []
-    read += [_container(role, index, budget) for role in roles for index in role.resources.containers]
+    read += [_container(role, index, budget) for role in roles if role.devices for index in _with_devices(role)]
     if any(one.evidence or one.batch or one.trainers for one in read):
         return read
     for role in roles:
@@ -163,6 +163,11 @@ def _commands(roles: Sequence[RawRole], source: Object, workload: Workload) -> l
             containers = objects(role.pod, "containers", role.spec)
             read += [_container(role, index, budget) for index in range(len(containers))]
     return read
+
+
+def _with_devices(role: RawRole) -> Sequence[int]:
+    """The containers that ask for devices; all of them where only an init container does."""
+    return role.resources.containers or range(len(objects(role.pod, "containers", role.spec)))
 
 
 def _container(role: RawRole, index: int, budget: Budget) -> _Read:
@@ -209,6 +214,15 @@ def _started(source: Object, workload: Workload) -> bool:
         return workload.started is not None and bool(found(source, workload.started))
     except Unreadable:
         return False
+
+
+def name_of(obj: Object) -> str:
+    """What to call an object in a message; empty where it has no name that can be read."""
+    metadata = obj.get("metadata")
+    try:
+        return _name(metadata) if isinstance(metadata, dict) else ""
+    except Unreadable:
+        return ""
 
 
 def _name(metadata: Object) -> str:
