@@ -16,13 +16,13 @@ from webhook.answer.message import message
 from webhook.answer.response import patch
 from webhook.answer.warnings import warnings
 from webhook.cli.documents import Document, Unreadable, parse_documents
+from webhook.cli.policies import policies_option, policy_from
 from webhook.cli.surroundings import LOOKED_UP, fleet_from
 from webhook.intake.admission import NotAReview, read_request
-from webhook.model.policy import Policy
 from webhook.model.request import Kind, Request, Stage
 from webhook.model.verdict import Review, Verdict
 from webhook.model.world import World
-from webhook.policy.load import PolicyError, load_policy
+from webhook.policy.kinds import kinds_of
 from webhook.review import review
 
 
@@ -51,7 +51,7 @@ class Item:
     multiple=True,
     help="Nodes: `kubectl get nodes -o yaml` or `samestep fleet -o yaml`. Repeatable.",
 )
-@click.option("--policies", type=click.Path(path_type=Path), help="Directory or file with a TrainingPolicy.")
+@policies_option
 @click.option("-o", "--output", type=click.Choice(["text", "json", "yaml"]), default="text", show_default=True)
 @click.pass_context
 def check(
@@ -68,11 +68,8 @@ def check(
     problems += unreadable
     if not fleets and not any(one.object["kind"] == "Node" for one in documents):
         raise click.UsageError("no nodes to decide on: give --fleet FILE (kubectl get nodes -o yaml)")
-    try:
-        policy = load_policy(policies) if policies is not None else Policy()
-    except PolicyError as error:
-        raise click.UsageError(str(error)) from None
-    world = World(fleet, policy)
+    policy = policy_from(policies)
+    world = World(fleet, policy, kinds=kinds_of(policy))
     items: list[Item] = []
     for one in documents:
         if one.object["kind"] in LOOKED_UP:
