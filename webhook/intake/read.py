@@ -102,13 +102,13 @@ def _read(subject: Subject) -> TrainingJob | Outside:
 def _job(subject: Subject, metadata: Object, parent: Workload | None) -> TrainingJob:
     source, workload = subject.source, subject.workload
     annotations = read_annotations(metadata)
-    group, total = read_group(metadata, workload)
-    raw_roles = [member(role, total) for role in read_roles(source, workload)]
+    group = read_group(metadata, workload)
+    raw_roles = [member(role, group.total) for role in read_roles(source, workload)]
     device_roles = [role for role in raw_roles if role.devices]
     read = _commands(raw_roles, source, workload)
     told = [(one.role, spoken) for one in read for spoken in one.evidence]
     ranks = [role for role in device_roles if role.name not in workload.apart] or device_roles
-    coupling, because = read_coupling(source, workload, ranks, told, grouped=bool(group))
+    coupling, because = read_coupling(source, workload, ranks, told, grouped=group.said)
     batch, disagreements = read_batch([seen for one in read for seen in one.batch], annotations.micro_batch)
     held_back = _held_back(source, workload)
     started = _started(source, workload) if workload.started is not None else not held_back
@@ -132,7 +132,7 @@ def _job(subject: Subject, metadata: Object, parent: Workload | None) -> Trainin
         started=started,
         template_fixed=workload.template is Template.UNTIL_STARTED and (started or not held_back),
         selector_only=workload.selector_only,
-        group=group,
+        group=group.name,
         child_of=Kind(parent.group, parent.versions[0], parent.kind) if parent is not None else None,
         annotations_are_a_map=annotations.are_a_map,
         findings=tuple(findings),
