@@ -18,7 +18,10 @@ from webhook.answer.warnings import warnings
 from webhook.cli.documents import Document, Unreadable, parse_documents
 from webhook.cli.policies import policies_option, policy_from
 from webhook.cli.surroundings import LOOKED_UP, fleet_from
+from webhook.decision.scope import scope
 from webhook.intake.admission import NotAReview, read_request
+from webhook.model.job import Coupling, TrainingJob
+from webhook.model.policy import Policy
 from webhook.model.request import Kind, Request, Stage
 from webhook.model.verdict import Review, Verdict
 from webhook.model.world import World
@@ -124,12 +127,22 @@ def _text(item: Item) -> str:
     if one.because:
         lines[0] += f" ({one.because})"
     elif one.job is not None:
-        lines[0] += f" ({one.job.coupling}: {one.job.coupling_because})"
+        lines[0] += f" ({_coupled(one.job, one.policy)})"
     if one.verdict is Verdict.DENY:
         lines += [f"  {line}".rstrip() for line in message(one).splitlines()]
     lines += [f"  {line}" for line in warnings(one)]
     lines += [f"  {line}" for line in _diff(one)]
     return "\n".join(lines)
+
+
+def _coupled(job: TrainingJob, policy: Policy) -> str:
+    """How the ranks are coupled, and what says so."""
+    found = scope(job, policy)
+    if found.coupling is Coupling.SERVING:
+        return f"Serving, out of scope: {job.coupling_because}"
+    if found.certain and found.coupling is not job.coupling:
+        return f"{found.coupling}: annotation samestep.dev/coupling"
+    return f"{job.coupling}: {job.coupling_because}"
 
 
 def _diff(one: Review) -> list[str]:

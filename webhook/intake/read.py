@@ -66,7 +66,7 @@ def read_job(
     if workload is None:
         return Outside(f"{kind} is not a kind of training job that Samestep reads", strange_accelerators(obj, kind))
     if workload.serves:
-        return Outside(f"{kind} serves")
+        return Outside(f"out of scope: {kind} serves")
     try:
         if not isinstance(obj, dict):
             raise Unreadable((), "a map", obj)
@@ -92,10 +92,10 @@ class Subject(NamedTuple):
 def _read(subject: Subject) -> TrainingJob | Outside:
     workload, metadata = subject.workload, mapping(subject.source, "metadata", ())
     if workload.only_with and workload.only_with not in mapping(metadata, "annotations", ("metadata",)):
-        return Outside(f"{subject.kind} serves, unless annotated with {workload.only_with}")
+        return Outside(f"out of scope: {subject.kind} serves, unless annotated with {workload.only_with}")
     parent = _parent(metadata, subject.user, subject.known)
     if parent is not None and parent.children is Children.SERVING:
-        return Outside(f"made by a {parent.kind}, which serves")
+        return Outside(f"out of scope: made by a {parent.kind}, which serves")
     return _job(subject, metadata, parent)
 
 
