@@ -2,7 +2,6 @@
 
 import difflib
 import json
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,12 +16,12 @@ from webhook.answer.response import patch
 from webhook.answer.warnings import warnings
 from webhook.cli.documents import Document, Unreadable, parse_documents
 from webhook.cli.policies import policies_option, policy_from
+from webhook.cli.requests import request_of
 from webhook.cli.surroundings import LOOKED_UP, fleet_from
 from webhook.decision.scope import scope
-from webhook.intake.admission import NotAReview, read_request
+from webhook.intake.admission import NotAReview
 from webhook.model.job import Coupling, TrainingJob
 from webhook.model.policy import Policy
-from webhook.model.request import Kind, Request, Stage
 from webhook.model.verdict import Review, Verdict
 from webhook.model.world import World
 from webhook.policy.kinds import kinds_of
@@ -78,7 +77,7 @@ def check(
         if one.object["kind"] in LOOKED_UP:
             continue
         try:
-            items.append(Item(one.source, review(_request(one), world)))
+            items.append(Item(one.source, review(request_of(one), world)))
         except NotAReview as error:
             field, _, fault = str(error).partition(": ")
             problems.append(Unreadable(one.source, fault, field))
@@ -86,23 +85,6 @@ def check(
     if problems:
         ctx.exit(2)
     ctx.exit(1 if any(item.review.verdict is Verdict.DENY for item in items) else 0)
-
-
-def _request(one: Document) -> Request:
-    """A manifest is a CREATE; an AdmissionReview is what it says."""
-    obj = one.object
-    if obj["kind"] == "AdmissionReview":
-        return read_request(obj, stage=Stage.MUTATE, now=time.time())
-    group, _, version = obj["apiVersion"].rpartition("/")
-    metadata = obj.get("metadata")
-    namespace = metadata.get("namespace") if isinstance(metadata, dict) else None
-    return Request(
-        kind=Kind(group, version, obj["kind"]),
-        operation="CREATE",
-        object=obj,
-        namespace=namespace if isinstance(namespace, str) and namespace else "default",
-        now=time.time(),
-    )
 
 
 def _print(items: list[Item], problems: list[Unreadable], output: str) -> None:

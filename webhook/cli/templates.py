@@ -107,7 +107,7 @@ def _strings(obj: Mapping[str, Any]) -> Iterator[tuple[Pointer, str, bool]]:
         elif isinstance(value, Mapping):
             waiting += [
                 ((*at, key), child, script or key in _SCRIPTS)
-                for key, child in reversed(value.items())
+                for key, child in reversed(list(value.items()))
                 if key not in _THEIR_OWN
             ]
         elif isinstance(value, list):

@@ -1,6 +1,6 @@
 """From an object to a `TrainingJob`: what the engine reads of every kind, by its entry in workloads.yaml."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -19,9 +19,10 @@ from webhook.intake.strange import strange_accelerators
 from webhook.intake.words import Budget
 from webhook.intake.wrapped import Held, held_objects
 from webhook.model.finding import Finding
-from webhook.model.job import Program, TrainingJob
+from webhook.model.job import Container, Program, TrainingJob
 from webhook.model.job import Told as TrainerTold
 from webhook.model.paths import dotted
+from webhook.model.placement import Pointer
 from webhook.model.request import Kind, Object, User
 from webhook.model.surroundings import NOTHING_IN_VIEW, Surroundings
 from webhook.model.workload import Children, Template, Workload, Workloads
@@ -125,6 +126,7 @@ def _job(subject: Subject, metadata: Object, parent: Workload | None) -> Trainin
         batch=batch,
         told=read_told([trained for one in read for trained in one.trainers]),
         programs=tuple(ran for one in read for ran in one.programs),
+        containers=tuple(_containers(raw_roles, {one.at: one.unset for one in read})),
         declared=annotations.declared,
         coupling_wish=annotations.coupling,
         record=annotations.record,
@@ -147,6 +149,8 @@ class _Read(NamedTuple):
     batch: list[Sighting]
     trainers: list[TrainerTold]
     programs: list[Program]
+    at: Pointer
+    unset: tuple[str, ...] = ()
 
 
 def _commands(roles: Sequence[RawRole], source: Object, workload: Workload) -> list[_Read]:
@@ -171,7 +175,10 @@ def _container(role: RawRole, index: int, budget: Budget) -> _Read:
     programs = invocations(container, at, environment, budget)
     seen = sightings(programs, environment, at)
     image = text(container, "image", at)
-    return _Read(role, evidence(programs, environment), seen, trainers_told(programs, at), _ran(programs, image))
+    trainers, unset = trainers_told(programs, at), environment.unset
+    if sources := container.get("envFrom"):
+        unset += tuple(f"envFrom[{index}]" for index in range(len(sources))) if isinstance(sources, list) else ()
+    return _Read(role, evidence(programs, environment), seen, trainers, _ran(programs, image), at, unset)
 
 
 def _scripts(roles: Sequence[RawRole], source: Object, workload: Workload, budget: Budget) -> Iterator[_Read]:
@@ -186,7 +193,17 @@ def _scripts(roles: Sequence[RawRole], source: Object, workload: Workload, budge
         environment = Environment({}, path, budget)
         programs = scripted(written, path, environment, budget)
         seen = sightings(programs, environment, path)
-        yield _Read(role, evidence(programs, environment), seen, trainers_told(programs, path), _ran(programs))
+        yield _Read(role, evidence(programs, environment), seen, trainers_told(programs, path), _ran(programs), path)
+
+
+def _containers(roles: Sequence[RawRole], unset: Mapping[Pointer, tuple[str, ...]]) -> Iterator[Container]:
+    """Every container; those that were read have an entry in `unset`."""
+    for role in roles:
+        for part in ("containers", "initContainers"):
+            for index, container in enumerate(objects(role.pod, part, role.spec)):
+                at, name = (*role.spec, part, index), container.get("name")
+                known = name if isinstance(name, str) else ""
+                yield Container(role.name, known, at, at in unset, unset.get(at, ()))
 
 
 def _ran(programs: Sequence[Invocation], image: str = "") -> list[Program]:
