@@ -108,9 +108,8 @@ class Spec(_Part):
     """Once the view of the fleet is older than this, denials that rest on nodes become warnings."""
     annotations: AnnotationsPart = AnnotationsPart()
     kinds: _Kinds = ()
-    """Kinds of job that Samestep does not know, or reads otherwise: entries as in
-    [workloads.yaml](../../webhook/catalog/workloads.yaml). One of the same group, version and kind replaces the entry
-    there."""
+    """Kinds of job that Samestep does not know, or is to read otherwise: entries as in webhook/catalog/workloads.yaml.
+    One of the same group, version and kind goes before the entry there."""
 
 
 class Metadata(BaseModel):
