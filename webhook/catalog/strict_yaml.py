@@ -8,7 +8,12 @@ import yaml
 
 
 class YamlError(ValueError):
-    """Not YAML that Kubernetes takes. The message has the line and the column where there is one."""
+    """Not YAML that Kubernetes takes. The message has the line and the column where there is one; `line` is the line
+    alone, counted from 0."""
+
+    def __init__(self, message: str, line: int | None = None) -> None:
+        super().__init__(message)
+        self.line = line
 
 
 def load_all(text: str) -> Iterator[Any]:
@@ -26,22 +31,19 @@ def load_all(text: str) -> Iterator[Any]:
     try:
         yield from yaml.load_all(text, Loader=_Loader)
     except yaml.MarkedYAMLError as error:
-        raise YamlError(_fault(error, text)) from None
+        mark = error.problem_mark
+        raise YamlError(_fault(error), mark.line if mark else None) from None
     except yaml.YAMLError as error:
         raise YamlError(" ".join(str(error).split())) from None
     except RecursionError:
         raise YamlError("nested too deeply") from None
 
 
-def _fault(error: yaml.MarkedYAMLError, text: str) -> str:
-    """What is wrong, with its line; braces of a template that was not rendered (Helm, Jinja) get a hint."""
+def _fault(error: yaml.MarkedYAMLError) -> str:
+    """What is wrong, with its place."""
     problem = error.problem or error.context or "not YAML"
     mark = error.problem_mark
-    if mark is None:
-        return problem
-    line = text.splitlines()[mark.line : mark.line + 1]
-    hint = " (is this a template that was not rendered?)" if "{{" in "".join(line) else ""
-    return f"line {mark.line + 1}, column {mark.column + 1}: {problem}{hint}"
+    return f"line {mark.line + 1}, column {mark.column + 1}: {problem}" if mark else problem
 
 
 def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from webhook.catalog.strict_yaml import YamlError, load_all
+from webhook.cli.templates import braces_in, not_rendered, placeholder_in
 
 STDIN = Path("-")
 
@@ -50,7 +51,13 @@ def parse_documents(path: Path) -> Iterator[Document | Unreadable]:
                 yield from _objects(f"{name}#{index}", loaded)
             index += 1
     except YamlError as error:
-        yield Unreadable(f"{name}#{index}", str(error))
+        yield Unreadable(f"{name}#{index}", _explained(error, text))
+
+
+def _explained(error: YamlError, text: str) -> str:
+    """What is wrong; where braces of a template are the reason, that this is what it is."""
+    tool = "" if error.line is None else braces_in(text, error.line)
+    return f"{error} ({not_rendered(tool)})" if tool else str(error)
 
 
 def _objects(source: str, loaded: object) -> Iterator[Document | Unreadable]:
@@ -73,6 +80,10 @@ def _objects(source: str, loaded: object) -> Iterator[Document | Unreadable]:
                 # The API server leaves these out of the items of a NodeList.
                 item = {"apiVersion": api_version, "kind": kind, **item}
             yield from _objects(f"{source}.items[{index}]", item)
+        return
+    if found := placeholder_in(loaded):
+        field, message = found
+        yield Unreadable(source, message, field)
         return
     yield Document(source, loaded)
 

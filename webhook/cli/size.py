@@ -136,9 +136,12 @@ def _job(file: Path) -> TrainingJob:
         group, _, version = found.object["apiVersion"].rpartition("/")
         kind = Kind(group, version, found.object["kind"])
         job = read_job(found.object, kind=kind, namespace="default", user=User())
-        if not isinstance(job, Outside):
+        if isinstance(job, TrainingJob):
             return job
-        because = "; ".join([job.because, *(str(finding.facts.get("problem", "")) for finding in job.findings)])
+        if isinstance(job, Outside):
+            because = "; ".join([job.because, *(str(finding.facts.get("problem", "")) for finding in job.findings)])
+        else:
+            because = f"{kind} holds others; give the job itself"
     raise click.UsageError(f"{file.name}: no training job was read: {because}")
 
 

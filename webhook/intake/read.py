@@ -1,6 +1,6 @@
 """From an object to a `TrainingJob`: what the engine reads of every kind, by its entry in workloads.yaml."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -19,9 +19,10 @@ from webhook.intake.strange import strange_accelerators
 from webhook.intake.words import Budget
 from webhook.intake.wrapped import Held, held_objects
 from webhook.model.finding import Finding
-from webhook.model.job import Program, TrainingJob
+from webhook.model.job import Container, Program, TrainingJob
 from webhook.model.job import Told as TrainerTold
 from webhook.model.paths import dotted
+from webhook.model.placement import Pointer
 from webhook.model.request import Kind, Object, User
 from webhook.model.surroundings import NOTHING_IN_VIEW, Surroundings
 from webhook.model.workload import Children, Template, Workload, Workloads
@@ -66,7 +67,7 @@ def read_job(
     if workload is None:
         return Outside(f"{kind} is not a kind of training job that Samestep reads", strange_accelerators(obj, kind))
     if workload.serves:
-        return Outside(f"{kind} serves")
+        return Outside(f"out of scope: {kind} serves")
     try:
         if not isinstance(obj, dict):
             raise Unreadable((), "a map", obj)
@@ -92,23 +93,23 @@ class Subject(NamedTuple):
 def _read(subject: Subject) -> TrainingJob | Outside:
     workload, metadata = subject.workload, mapping(subject.source, "metadata", ())
     if workload.only_with and workload.only_with not in mapping(metadata, "annotations", ("metadata",)):
-        return Outside(f"{subject.kind} serves, unless annotated with {workload.only_with}")
+        return Outside(f"out of scope: {subject.kind} serves, unless annotated with {workload.only_with}")
     parent = _parent(metadata, subject.user, subject.known)
     if parent is not None and parent.children is Children.SERVING:
-        return Outside(f"made by a {parent.kind}, which serves")
+        return Outside(f"out of scope: made by a {parent.kind}, which serves")
     return _job(subject, metadata, parent)
 
 
 def _job(subject: Subject, metadata: Object, parent: Workload | None) -> TrainingJob:
     source, workload = subject.source, subject.workload
     annotations = read_annotations(metadata)
-    group, total = read_group(metadata, workload)
-    raw_roles = [member(role, total) for role in read_roles(source, workload)]
+    group = read_group(metadata, workload)
+    raw_roles = [member(role, group.total) for role in read_roles(source, workload)]
     device_roles = [role for role in raw_roles if role.devices]
     read = _commands(raw_roles, source, workload)
     told = [(one.role, spoken) for one in read for spoken in one.evidence]
     ranks = [role for role in device_roles if role.name not in workload.apart] or device_roles
-    coupling, because = read_coupling(source, workload, ranks, told, grouped=bool(group))
+    coupling, because = read_coupling(source, workload, ranks, told, grouped=group.said)
     batch, disagreements = read_batch([seen for one in read for seen in one.batch], annotations.micro_batch)
     held_back = _held_back(source, workload)
     started = _started(source, workload) if workload.started is not None else not held_back
@@ -125,6 +126,7 @@ def _job(subject: Subject, metadata: Object, parent: Workload | None) -> Trainin
         batch=batch,
         told=read_told([trained for one in read for trained in one.trainers]),
         programs=tuple(ran for one in read for ran in one.programs),
+        containers=tuple(_containers(raw_roles, {one.at: one.unset for one in read})),
         declared=annotations.declared,
         coupling_wish=annotations.coupling,
         record=annotations.record,
@@ -132,7 +134,7 @@ def _job(subject: Subject, metadata: Object, parent: Workload | None) -> Trainin
         started=started,
         template_fixed=workload.template is Template.UNTIL_STARTED and (started or not held_back),
         selector_only=workload.selector_only,
-        group=group,
+        group=group.name,
         child_of=Kind(parent.group, parent.versions[0], parent.kind) if parent is not None else None,
         annotations_are_a_map=annotations.are_a_map,
         findings=tuple(findings),
@@ -147,6 +149,8 @@ class _Read(NamedTuple):
     batch: list[Sighting]
     trainers: list[TrainerTold]
     programs: list[Program]
+    at: Pointer
+    unset: tuple[str, ...] = ()
 
 
 def _commands(roles: Sequence[RawRole], source: Object, workload: Workload) -> list[_Read]:
@@ -176,7 +180,10 @@ def _container(role: RawRole, index: int, budget: Budget) -> _Read:
     programs = invocations(container, at, environment, budget)
     seen = sightings(programs, environment, at)
     image = text(container, "image", at)
-    return _Read(role, evidence(programs, environment), seen, trainers_told(programs, at), _ran(programs, image))
+    trainers, unset = trainers_told(programs, at), environment.unset
+    if sources := container.get("envFrom"):
+        unset += tuple(f"envFrom[{index}]" for index in range(len(sources))) if isinstance(sources, list) else ()
+    return _Read(role, evidence(programs, environment), seen, trainers, _ran(programs, image), at, unset)
 
 
 def _scripts(roles: Sequence[RawRole], source: Object, workload: Workload, budget: Budget) -> Iterator[_Read]:
@@ -191,7 +198,17 @@ def _scripts(roles: Sequence[RawRole], source: Object, workload: Workload, budge
         environment = Environment({}, path, budget)
         programs = scripted(written, path, environment, budget)
         seen = sightings(programs, environment, path)
-        yield _Read(role, evidence(programs, environment), seen, trainers_told(programs, path), _ran(programs))
+        yield _Read(role, evidence(programs, environment), seen, trainers_told(programs, path), _ran(programs), path)
+
+
+def _containers(roles: Sequence[RawRole], unset: Mapping[Pointer, tuple[str, ...]]) -> Iterator[Container]:
+    """Every container; those that were read have an entry in `unset`."""
+    for role in roles:
+        for part in ("containers", "initContainers"):
+            for index, container in enumerate(objects(role.pod, part, role.spec)):
+                at, name = (*role.spec, part, index), container.get("name")
+                known = name if isinstance(name, str) else ""
+                yield Container(role.name, known, at, at in unset, unset.get(at, ()))
 
 
 def _ran(programs: Sequence[Invocation], image: str = "") -> list[Program]:

@@ -214,6 +214,18 @@ class Program:
 
 
 @dataclass(frozen=True, slots=True)
+class Container:
+    """A container of a role. `read`: its command line and environment were looked at. `unset` are the environment
+    variables whose value is not in the object; `envFrom[0]` stands for whatever that brings in."""
+
+    role: str
+    name: str
+    at: Pointer
+    read: bool
+    unset: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class TrainingJob:
     """One job. `name` is what to call it in a message (generateName followed by "*" where it has no name yet).
 
@@ -233,6 +245,8 @@ class TrainingJob:
     told: Told | None = None
     programs: tuple[Program, ...] = ()
     """What the containers run that speak for the job: those with devices."""
+    containers: tuple[Container, ...] = ()
+    """All of them, init containers last in each role."""
     declared: DeclaredMemory = DeclaredMemory()
     coupling_wish: Coupling | None = None
     record: PinRecord | None = None

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from webhook.model.job import Coupling
+from webhook.model.workload import Workload
 
 
 class ValidationAction(StrEnum):
@@ -70,3 +71,5 @@ class Policy:
     stale_after_s: float = 300
     declare: bool = True
     coupling: bool = False
+    kinds: tuple[Workload, ...] = ()
+    """The kinds that it teaches, beside those of the catalog and before them."""

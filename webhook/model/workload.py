@@ -9,7 +9,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Annotated, ClassVar
 
-from pydantic import BeforeValidator, ConfigDict, Field
+from pydantic import BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 from webhook.model.job import Coupling
 from webhook.model.request import Kind
@@ -22,8 +22,18 @@ def _split(path: object) -> object:
     return (tuple(path.split(".")) if path else ()) if isinstance(path, str) else path
 
 
-Path = Annotated[tuple[Annotated[str, Field(min_length=1)], ...], BeforeValidator(_split)]
+Path = Annotated[
+    tuple[Annotated[str, Field(min_length=1, pattern=r"^[^\s'\"\\]+$")], ...],
+    BeforeValidator(_split),
+    WithJsonSchema({"type": "string"}),
+]
 """A dotted path, split once at load. The empty path is the place from which it starts."""
+
+# What Kubernetes takes as each, so that they can stand in the name and the conditions of a webhook.
+_KIND = r"^[A-Za-z]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?$"
+_LABEL = r"^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$"
+_GROUP = r"^([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*)?$"
+_KEY = r"^([a-z0-9][-a-z0-9.]*/)?[A-Za-z0-9]([-\w.]{0,61}[A-Za-z0-9])?$"
 
 
 class Children(StrEnum):
@@ -105,7 +115,7 @@ class Holds:
     each: Each
     held: HeldAs
     object: Path = ()
-    kind: str = ""
+    kind: Annotated[str, Field(pattern=r"^[^.]+\.[^.]+\.")] = ""
 
     def __post_init__(self) -> None:
         if (self.held is HeldAs.TEMPLATE) != bool(self.kind):
@@ -161,10 +171,10 @@ class Workload:
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = _CONFIG
-    kind: str
-    group: str
-    versions: Annotated[tuple[str, ...], Field(min_length=1)]
-    plural: str
+    kind: Annotated[str, Field(pattern=_KIND)]
+    group: Annotated[str, Field(pattern=_GROUP)]
+    versions: Annotated[tuple[Annotated[str, Field(pattern=_LABEL)], ...], Field(min_length=1)]
+    plural: Annotated[str, Field(pattern=_LABEL)]
     children: Children
     source: str
     roles: tuple[Roles, ...] = ()
@@ -182,7 +192,7 @@ class Workload:
     processes: Path | None = None
     environment: frozenset[str] = frozenset()
     groups: Groups | None = None
-    only_with: str = ""
+    only_with: Annotated[str, Field(pattern=_KEY)] = ""
 
     def __post_init__(self) -> None:
         shapes = sum((bool(self.roles), bool(self.holds), self.runtime is not None))
@@ -215,8 +225,9 @@ class Workloads:
         self._by_kind: Mapping[Kind, Workload] = MappingProxyType(
             {Kind(one.group, version, one.kind): one for one in self.entries for version in one.versions}
         )
-        if len(self._by_kind) != sum(len(one.versions) for one in self.entries):
-            raise ValueError("a kind has two entries for one version")
+        kinds = [Kind(one.group, version, one.kind) for one in self.entries for version in one.versions]
+        if twice := next((kind for kind in kinds if kinds.count(kind) > 1), None):
+            raise ValueError(f"{twice} has two entries for version {twice.version}")
 
     @property
     def reviewed(self) -> tuple[Workload, ...]:

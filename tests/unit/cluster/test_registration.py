@@ -18,7 +18,7 @@ def webhooks(client_config: dict[str, Any] | None = None) -> list[dict[str, Any]
 
 
 def test_the_manifest_is_what_the_catalog_gives() -> None:
-    assert MANIFEST.read_text() == manifest(), "python -m webhook.cluster.registration > manifests/webhooks.yaml"
+    assert MANIFEST.read_text() == manifest(), "samestep webhooks > manifests/webhooks.yaml"
 
 
 def test_each_kind_of_the_catalog_has_one_webhook_in_each_configuration() -> None:
