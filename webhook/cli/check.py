@@ -16,7 +16,7 @@ from webhook.answer.message import message
 from webhook.answer.response import patch
 from webhook.answer.warnings import warnings
 from webhook.cli.documents import Document, Unreadable, parse_documents
-from webhook.cli.surroundings import LOOKED_UP, fleet_from
+from webhook.cli.surroundings import LOOKED_UP, fleet_from, surroundings_from
 from webhook.intake.admission import NotAReview, read_request
 from webhook.model.policy import Policy
 from webhook.model.request import Kind, Request, Stage
@@ -72,7 +72,7 @@ def check(
         policy = load_policy(policies) if policies is not None else Policy()
     except PolicyError as error:
         raise click.UsageError(str(error)) from None
-    world = World(fleet, policy)
+    world = World(fleet, policy, surroundings_from(documents))
     items: list[Item] = []
     for one in documents:
         if one.object["kind"] in LOOKED_UP:
