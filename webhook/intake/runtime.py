@@ -349,12 +349,13 @@ def _mapped(source: Object, path: Pointer, at: Pointer = ()) -> Object:
 
 
 def _shape(source: Object, version: str, surroundings: Surroundings) -> tuple[PatchShape, bool]:
-    """The field to write a pin into, and whether it takes affinity: by the definition, else by what the job uses."""
+    """The field to write a pin into, and whether it takes affinity: the one that the job uses (what the API does not
+    have, it has dropped), else the newest that the definition has, else the newest of all."""
     known = _schema(surroundings.get(DEFINITION, EMPTY), version)
     spec = mapping(source, "spec", ())
     offered = [shape for shape in _NEWEST_FIRST if shape in known]
     used = [shape for shape in _NEWEST_FIRST if spec.get(shape) is not None]
-    shape = (offered or used or _NEWEST_FIRST)[0]
+    shape = (used or offered or _NEWEST_FIRST)[0]
     if shape is not PatchShape.POD_SPEC_OVERRIDES:
         return shape, True
     try:

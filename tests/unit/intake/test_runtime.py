@@ -300,13 +300,14 @@ def test_a_fault_in_the_runtime_is_named_with_it() -> None:
         ({}, None, PatchShape.RUNTIME_PATCHES),
         ({"podSpecOverrides": []}, None, PatchShape.POD_SPEC_OVERRIDES),
         ({"podTemplateOverrides": []}, None, PatchShape.POD_TEMPLATE_OVERRIDES),
-        ({"podSpecOverrides": []}, (PatchShape.POD_TEMPLATE_OVERRIDES,), PatchShape.POD_TEMPLATE_OVERRIDES),
+        ({"podSpecOverrides": []}, (PatchShape.POD_TEMPLATE_OVERRIDES,), PatchShape.POD_SPEC_OVERRIDES),
+        ({"podSpecOverrides": None}, (PatchShape.POD_TEMPLATE_OVERRIDES,), PatchShape.POD_TEMPLATE_OVERRIDES),
         ({}, (PatchShape.POD_SPEC_OVERRIDES,), PatchShape.POD_SPEC_OVERRIDES),
         ({}, tuple(PatchShape), PatchShape.RUNTIME_PATCHES),
         ({}, (), PatchShape.RUNTIME_PATCHES),
     ],
 )
-def test_a_pin_is_written_in_the_field_that_the_definition_has(
+def test_a_pin_is_written_in_the_field_that_the_job_uses_or_the_definition_has(
     spec: Json, defined: tuple[PatchShape, ...] | None, shape: PatchShape
 ) -> None:
     seen = dict(in_view(runtime(node())))
@@ -314,7 +315,7 @@ def test_a_pin_is_written_in_the_field_that_the_definition_has(
         seen[DEFINITION] = definition(*defined)
     patches = read(train_job(**spec), seen).pin_patches
     assert patches is not None
-    assert (patches.shape, patches.there) == (shape, shape.value in spec)
+    assert (patches.shape, patches.there) == (shape, spec.get(shape.value) is not None)
 
 
 @pytest.mark.parametrize("broken", [[], {"spec": 1}, {"spec": {"versions": [{"name": "v1alpha1", "schema": "no"}]}}])
