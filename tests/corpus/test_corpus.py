@@ -233,6 +233,6 @@ def holds_all_of(after: Any, before: Any) -> bool:  # noqa: ANN401 - JSON
     if isinstance(before, dict):
         return isinstance(after, dict) and all(holds_all_of(after.get(key), value) for key, value in before.items())
     if isinstance(before, list):
-        there = iter(after if isinstance(after, list) else ())
-        return isinstance(after, list) and all(any(holds_all_of(one, item) for one in there) for item in before)
+        left = iter(after) if isinstance(after, list) else iter(())
+        return isinstance(after, list) and all(any(holds_all_of(one, item) for one in left) for item in before)
     return type(after) is type(before) and bool(after == before)
