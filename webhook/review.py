@@ -112,13 +112,12 @@ def _checked(request: Request, world: World, wrapper: Wrapper, depth: int) -> Re
     """A wrapper is admitted as it is, and told what awaits what it holds: those objects are decided when they are
     created, where a denial would come late (kubernetes#93783)."""
     held = wrapper.held if depth < _DEEPEST else ()
-    inside = [(one, _review(_creation(request, one), world, depth + 1)) for one in held]
+    inside = [(one, _review(_creation(request, one), _seeing(world, one, request.object), depth + 1)) for one in held]
     findings = tuple(
         replace(finding, where=_inside(one, finding.where))
         for one, outcome in inside
         for finding in outcome.decision.findings
-        # Nothing is pinned yet.
-        if finding.code != "SST301"
+        if finding.code not in _untold(one)
     )
     told = next((outcome for _, outcome in inside if outcome.job is not None and outcome.decision.findings), None)
     told = told or next((outcome for _, outcome in inside if outcome.job is not None), None)
@@ -131,13 +130,24 @@ def _checked(request: Request, world: World, wrapper: Wrapper, depth: int) -> Re
     return replace(outside, decision=decision, demand=told.demand, job=job, micro_batch=told.micro_batch)
 
 
+def _untold(one: Held) -> tuple[str, ...]:
+    """Nothing is pinned yet; and what a runtime's jobs need, they declare themselves."""
+    return ("SST301",) if one.refers_to is None else ("SST301", "SST203")
+
+
+def _seeing(world: World, one: Held, holder: Object) -> World:
+    if one.refers_to is None:
+        return world
+    return replace(world, surroundings={**world.surroundings, one.refers_to: holder})
+
+
 def _creation(request: Request, one: Held) -> Request:
     return replace(request, kind=one.kind, object=one.object, operation="CREATE", old_object=None, stage=Stage.MUTATE)
 
 
 def _inside(one: Held, where: str) -> str:
     place = dotted(one.at)
-    return f"{place}.{where}" if where else place
+    return f"{place}.{where}" if where and place else where or place
 
 
 def _outside(request: Request, world: World, because: str, findings: tuple[Finding, ...] = ()) -> Review:

@@ -17,7 +17,7 @@ from webhook.answer.warnings import warnings
 from webhook.cli.documents import Document, Unreadable, parse_documents
 from webhook.cli.policies import policies_option, policy_from
 from webhook.cli.requests import request_of
-from webhook.cli.surroundings import LOOKED_UP, fleet_from
+from webhook.cli.surroundings import LOOKED_UP, fleet_from, surroundings_from
 from webhook.decision.scope import scope
 from webhook.intake.admission import NotAReview
 from webhook.model.job import Coupling, TrainingJob
@@ -71,7 +71,7 @@ def check(
     if not fleets and not any(one.object["kind"] == "Node" for one in documents):
         raise click.UsageError("no nodes to decide on: give --fleet FILE (kubectl get nodes -o yaml)")
     policy = policy_from(policies)
-    world = World(fleet, policy, kinds=kinds_of(policy))
+    world = World(fleet, policy, surroundings_from(documents), kinds=kinds_of(policy))
     items: list[Item] = []
     for one in documents:
         if one.object["kind"] in LOOKED_UP:

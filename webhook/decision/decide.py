@@ -8,7 +8,7 @@ from webhook.decision.pin import pin_to
 from webhook.decision.pool import TargetPool, candidates, packs, target_pool, told
 from webhook.decision.scope import Scope, Treatment, scope
 from webhook.model.finding import Action, Finding
-from webhook.model.fleet import Fleet
+from webhook.model.fleet import Fleet, Model
 from webhook.model.job import PinRecord, TrainingJob
 from webhook.model.paths import dotted
 from webhook.model.policy import PinWhen, Policy, RoomRule, UnknownNodes
@@ -182,13 +182,22 @@ def _pinned(
     models = tuple(one.model for one in left)
     pin = pin_to(pool, models, case.policy, gang=case.scope.treatment is Treatment.ONE_MODEL)
     if pin is None:
-        findings.append(Finding("SST307", facts={"models": ", ".join(one.name for one in models)}))
+        findings.append(_unpinnable(case.job, models))
         return Decision(Verdict.ADMIT, figures, findings=tuple(findings))
     if not pin.roles:
         return Decision(Verdict.ADMIT, figures, models=models, findings=tuple(findings))
     facts = {"models": ", ".join(one.name for one in models), "key": pin.key, "values": ", ".join(pin.values)}
     findings.insert(0, Finding("SST301", dotted(case.job.roles[pin.roles[0]].spec), facts, variant))
     return Decision(Verdict.PIN, figures, pin, models, tuple(findings))
+
+
+def _unpinnable(job: TrainingJob, models: tuple[Model, ...]) -> Finding:
+    facts = {"models": ", ".join(one.name for one in models)}
+    if job.pin_patches is None or all(
+        one.overlay is None or (one.overlay.takes_selector and one.overlay.takes_affinity) for one in job.device_roles
+    ):
+        return Finding("SST307", facts=facts)
+    return Finding("SST307", "spec", {**facts, "field": job.pin_patches.shape.value}, "patches")
 
 
 def _of_chosen(pool: TargetPool, case: Case, weighed: tuple[Candidate, ...], chosen: Candidate) -> Iterable[Finding]:

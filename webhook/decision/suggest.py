@@ -13,6 +13,7 @@ from webhook.model.demand import Demand, DemandSource
 from webhook.model.fleet import Fleet
 from webhook.model.job import Edit, Role, TrainingJob, writes
 from webhook.model.patch import Operation, add, replace
+from webhook.model.paths import within
 from webhook.model.policy import Policy
 from webhook.model.request import Object
 from webhook.model.verdict import Candidate, Out, Review, Suggestion, Verdict
@@ -142,6 +143,8 @@ def _another_model(job: TrainingJob, fleet: Fleet) -> Iterator[_Proposal]:
 
 
 def _model_selectors(role: Role, fleet: Fleet) -> Iterator[tuple[str, str]]:
+    if not within(role.spec):
+        return
     column = fleet.devices.get(role.device)
     keys = fleet.labels.keys() & column.product_keys if column else frozenset()
     yield from ((key, value) for key, value in role.placement.node_selector if key in keys)

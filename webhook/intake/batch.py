@@ -27,7 +27,7 @@ class Seen(NamedTuple):
 
     def reading(self, container: Pointer, edit: Edit) -> Reading:
         """The number with its place; `container` stands in where the number is in no string of the object."""
-        where = dotted(edit.path or container)
+        where = dotted(self.number.at_path or container)
         return Reading(self.value, where, self.number.name, self.meaning.certain, edit)
 
 
