@@ -8,6 +8,7 @@ from webhook.decision.scope import Treatment
 from webhook.decision.suggest import suggest
 from webhook.decision.update import decide_update
 from webhook.decision.validate import check_created
+from webhook.fleet.pods import siblings
 from webhook.intake.read import Outside, Wrapper, name_of, read_job
 from webhook.intake.wrapped import Held
 from webhook.model.demand import UNKNOWN_DEMAND
@@ -47,7 +48,16 @@ def _review(request: Request, world: World, depth: int = 0) -> Review:
     old = _read(request, request.old_object, world) if request.operation == "UPDATE" and request.old_object else None
     policy = world.policy
     sized = size(job, policy)
-    case = Case(job, sized, world.fleet, policy, request.now)
+    case = Case(
+        job,
+        sized,
+        world.fleet,
+        policy,
+        request.now,
+        keep=siblings(world.pinned, job.namespace, job.group),
+        promises=world.promises,
+        grouped=bool(job.group),
+    )
     decision = _decide(request, case, old if isinstance(old, TrainingJob) else None)
     decision = replace(decision, findings=(*decision.findings, *job.findings))
     decision = _unreadable_denies(decision, case, old)
