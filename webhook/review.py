@@ -115,6 +115,7 @@ def _read(request: Request, obj: Object, world: World) -> TrainingJob | Wrapper 
         user=request.user,
         known=world.kinds,
         surroundings=world.surroundings,
+        config_maps=world.policy.config_maps,
     )
 
 

@@ -221,6 +221,8 @@ class Accelerators:
         self.registers = {key: vendor for vendor in vendors for key in vendor.registers}
         self.drivers = {vendor.slices.driver: vendor for vendor in vendors if vendor.slices}
         self._by_resource = {name: vendor for vendor in vendors for name in vendor.resources + vendor.share_resources}
+        # What pods ask for through claims: a driver names the device class of whole devices after itself.
+        self._by_resource |= self.drivers
         self._by_prefix = tuple(
             (name.removesuffix("*"), vendor) for name, vendor in self._by_resource.items() if name.endswith("*")
         )

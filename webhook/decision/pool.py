@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from operator import or_
 
+from webhook.catalog.accelerators import accelerators
 from webhook.fleet.packing import Ask, first_fit
 from webhook.fleet.room import fits, free_devices, pods_up_to
 from webhook.fleet.select import held_back, reachable
@@ -87,6 +88,10 @@ def target_pool(job: TrainingJob, fleet: Fleet) -> TargetPool:
 def _role_pool(index: int, role: Role, fleet: Fleet) -> RolePool:
     column = fleet.devices.get(role.device)
     nodes = reachable(fleet, role.placement, now=False) & fits(fleet, role.requests)
+    if role.products and column is not None:
+        wanted = {accelerators().canonical(name) for name in role.products}
+        named = (bits for model, bits in column.models.items() if accelerators().canonical(model.product) in wanted)
+        nodes &= reduce(or_, named, 0)
     models = {model: bits & nodes for model, bits in column.models.items() if bits & nodes} if column else {}
     now = nodes & ~held_back(fleet, role.placement)
     return RolePool(index, role, frozenset(role.requests.items()), column, nodes, now, models)

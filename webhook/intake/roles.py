@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
+from webhook.intake.claims import ClaimTemplates
 from webhook.intake.evidence import Evidence
 from webhook.intake.fields import EMPTY, Unreadable, count, flag, found, listed, text
 from webhook.intake.placement import read_placement
@@ -42,9 +43,9 @@ class RawRole:
         return self.resources.requests.get(self.resources.device, 0)
 
 
-def read_roles(source: Object, workload: Workload) -> list[RawRole]:
+def read_roles(source: Object, workload: Workload, templates: ClaimTemplates) -> list[RawRole]:
     """Every role of the object that has a pod template. Raises Unreadable."""
-    roles = [role for roles in workload.roles for role in _roles(source, roles)]
+    roles = [role for roles in workload.roles for role in _roles(source, roles, templates)]
     if workload.together is None or (least := count(source, workload.together)) is None:
         return roles
     # So many of all pods must run: of each role what is missing once all the others are there.
@@ -71,6 +72,7 @@ def finished(role: RawRole, device_roles: Sequence[RawRole], told: Told, workloa
         runs=role.runs,
         requests=role.resources.requests,
         device=role.resources.device,
+        products=role.resources.products,
         devices=role.devices,
         placement=role.placement,
         spec=role.spec,
@@ -79,17 +81,32 @@ def finished(role: RawRole, device_roles: Sequence[RawRole], told: Told, workloa
     )
 
 
-def _roles(source: Object, roles: Roles) -> Iterator[RawRole]:
+def pod_specs(source: Object, workload: Workload) -> Iterator[tuple[Object, Pointer]]:
+    """The pod spec of every role, and where it stands. Raises Unreadable."""
+    for roles in workload.roles:
+        for _, at, entry in _entries(source, roles):
+            if (pod := _pod(roles, entry, at)) is not None:
+                yield pod, (*at, *roles.template, "spec")
+
+
+def _roles(source: Object, roles: Roles, templates: ClaimTemplates) -> Iterator[RawRole]:
     for name, at, entry in _entries(source, roles):
-        path = (*roles.template, "spec")
-        if found(entry, roles.template, at) is None:
-            continue
-        pod = found(entry, path, at)
-        if pod is None:
-            pod = EMPTY
-        elif not isinstance(pod, dict):
-            raise Unreadable((*at, *path), "a map", pod)
-        yield _role(source, roles, name, entry, at, pod)
+        pod = _pod(roles, entry, at)
+        if pod is not None:
+            yield _role(source, roles, name, entry, at, pod, templates)
+
+
+def _pod(roles: Roles, entry: Object, at: Pointer) -> Object | None:
+    """A role's pod spec; None where it has no template."""
+    if found(entry, roles.template, at) is None:
+        return None
+    path = (*roles.template, "spec")
+    pod = found(entry, path, at)
+    if pod is None:
+        return EMPTY
+    if not isinstance(pod, dict):
+        raise Unreadable((*at, *path), "a map", pod)
+    return pod
 
 
 def _entries(source: Object, roles: Roles) -> Iterator[tuple[str, Pointer, Object]]:
@@ -116,7 +133,9 @@ def _entries(source: Object, roles: Roles) -> Iterator[tuple[str, Pointer, Objec
         yield name, (*roles.at, name), entry
 
 
-def _role(source: Object, roles: Roles, name: str, entry: Object, at: Pointer, pod: Object) -> RawRole:
+def _role(
+    source: Object, roles: Roles, name: str, entry: Object, at: Pointer, pod: Object, templates: ClaimTemplates
+) -> RawRole:
     spec = (*at, *roles.template, "spec")
     pods, gang, numbers = _pods(source, roles, entry, at)
     times, multipliers = 1, []
@@ -140,7 +159,7 @@ def _role(source: Object, roles: Roles, name: str, entry: Object, at: Pointer, p
         numbers=() if name in roles.fixed else tuple(numbers),
         pod=pod,
         spec=spec,
-        resources=read_resources(pod, spec),
+        resources=read_resources(pod, spec, templates),
         placement=read_placement(pod, spec),
     )
 

@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+from webhook.intake.claims import ClaimTemplates
 from webhook.intake.fields import EMPTY, Unreadable, count, flag, found, listed, mapping, objects, text
 from webhook.intake.placement import read_placement
 from webhook.intake.places import Places
@@ -66,6 +67,7 @@ def read_run(
     version: str,
     record: PinRecord | None,
     surroundings: Surroundings,
+    templates: ClaimTemplates,
 ) -> Run:
     """The roles of a TrainJob of this API version, read as those of the JobSet that its controller would make of it.
 
@@ -79,7 +81,7 @@ def read_run(
     below = (effective.name, "spec", "template")
     entry = replace(jobset, roles=tuple(replace(one, at=(*below, *one.at)) for one in jobset.roles))
     try:
-        roles = read_roles(view, entry)
+        roles = read_roles(view, entry, templates)
     except Unreadable as fault:
         raise places.of_fault(fault) from None
     devices = {role.name for role in roles if role.devices}

@@ -196,6 +196,8 @@ class Role:
     placement: Placement
     spec: Pointer
     replicas: Edit | None = None
+    products: tuple[str, ...] = ()
+    """The products that the claims of a pod name, as they are written there; none: any will do."""
     overlay: Overlay | None = None
 
 

@@ -160,6 +160,8 @@ class Spec(_Part):
     stale_after: _Duration = "5m"
     """Once the view of the fleet is older than this, denials that rest on nodes become warnings."""
     annotations: AnnotationsPart = AnnotationsPart()
+    config_maps: bool = False
+    """Whether configuration files that pods mount from ConfigMaps are read, by name, when a job is created."""
     kinds: _Kinds = ()
     """Kinds of job that Samestep does not know, or is to read otherwise: entries as in webhook/catalog/workloads.yaml.
     One of the same group, version and kind goes before the entry there."""
@@ -199,6 +201,7 @@ class TrainingPolicy(_Part):
             stale_after_s=_seconds(spec.stale_after),
             declare=spec.annotations.declare_,
             coupling=spec.annotations.coupling,
+            config_maps=spec.config_maps,
             kinds=spec.kinds,
         )
 

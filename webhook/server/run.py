@@ -15,6 +15,7 @@ from webhook.cluster.handlers import admission_handlers, with_fallback, without_
 from webhook.cluster.lookup import Lookup
 from webhook.cluster.operator import run_operator
 from webhook.cluster.world import Worlds
+from webhook.intake.references import references
 from webhook.model.fleet import Fleet
 from webhook.model.policy import Policy
 from webhook.server.admission import Admission
@@ -82,7 +83,7 @@ async def _serve_cluster(
     over = asyncio.Event()
     handlers = admission_handlers()
     following = Following(access.client, worlds)
-    lookup = Lookup(access.client, following.path_of)
+    lookup = Lookup(access.client, following.path_of, references)
     admission.surround = lookup.world
     operator = asyncio.create_task(
         run_operator(
