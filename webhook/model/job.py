@@ -242,6 +242,8 @@ class TrainingJob:
     """The API server refuses a change of the pod template now (a batch/v1 Job that is not suspended or has started)."""
     selector_only: bool = False
     """Where the template may change at all, only nodeSelector and tolerations may (JobSet)."""
+    narrows_only: bool = False
+    """Where the template may change at all, selectors and affinity may only be added to (Pod)."""
     group: str = ""
     """What binds this pod to others that are objects of their own: a pod group's name, or the uid of a controller."""
     child_of: Kind | None = None
