@@ -59,12 +59,19 @@ def _held(source: Object, holds: Holds, entry: Object, at: Pointer) -> Iterator[
     if holds.held is HeldAs.TEMPLATE:
         kind, version, group = holds.kind.split(".", 2)
         if isinstance(value, dict):
-            yield Held(Kind(group, version, kind), value, at)
+            yield Held(Kind(group, version, kind), _named(value, source, at), at)
             return
         raise Unreadable(at, "a map", value)
     documents: Iterable[Any] = _manifests(value, at) if holds.held is HeldAs.MANIFEST else (value,)
     for one in documents:
         yield Held(_kind(one, at), one, at)
+
+
+def _named(template: Object, source: Object, at: Pointer) -> Object:
+    """The template with the name that its objects get, as far as it is known: it begins with that of the wrapper."""
+    metadata = mapping(template, "metadata", at)
+    name = text(mapping(source, "metadata", ()), "name", ("metadata",))
+    return {**template, "metadata": {"generateName": f"{name}-", **metadata}} if name else template
 
 
 def _manifests(value: object, at: Pointer) -> Iterator[Any]:
