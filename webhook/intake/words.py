@@ -165,24 +165,29 @@ class Budget:
         return True
 
 
+_SIGNS = {"=": "=", ":": ": "}
+
+
 class Number(NamedTuple):
-    """A number on a command line or in a variable: it stands in a word, from `start` to the word's end. `flag` is what
-    a person knows it by; one that ends in "=" is written key=value."""
+    """A number on a command line, in a variable or in a configuration file: it stands in a word, from `start` to the
+    word's end. `flag` is what a person knows it by; one that ends in "=" is written key=value, in ":" key: value.
+    `where` is the place of a file that is no part of the object."""
 
     flag: str
     words: Words
     at: int
     start: int
+    where: str = ""
 
     @property
     def text(self) -> str:
-        """What stands there."""
-        return self.words.texts[self.at][self.start :]
+        """What stands there; empty where nothing does."""
+        return self.words.texts[self.at][self.start :] if self.at < len(self.words.texts) else ""
 
     @property
     def name(self) -> str:
         """The flag without its sign."""
-        return self.flag.removesuffix("=")
+        return self.flag.rstrip("=:")
 
     @property
     def written(self) -> str:
@@ -194,7 +199,7 @@ class Number(NamedTuple):
         """How to change the number; without a path where it stands in no string of the object."""
         word = self.words.word(self.at)
         start, end = self.start, len(word.text)
-        sign = "=" if self.flag.endswith("=") else " "
+        sign = _SIGNS.get(self.flag[-1:], " ")
         for piece in word.pieces:
             if end <= len(piece.text):
                 if start < 0 or piece.origin is None:
