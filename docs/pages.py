@@ -26,7 +26,7 @@ from webhook.fleet.remembered import ANNOTATION
 from webhook.fleet.signs import TWO_MODELS_KEY
 from webhook.model.policy import Policy
 from webhook.model.request import Kind, Request
-from webhook.model.workload import Each, Roles, Workload
+from webhook.model.workload import CouplingRule, Each, Holds, Roles, Workload
 from webhook.model.world import World
 from webhook.policy.training_policy import TrainingPolicy
 from webhook.review import review
@@ -166,31 +166,66 @@ def _kinds() -> str:
 
 
 def _kind(one: Workload) -> str:
-    coupling = f"`{one.coupling.several}`"
-    if one.coupling.by:
-        values = ", ".join(f"`{value}`: `{meant}`" for value, meant in one.coupling.by.values.items())
-        coupling += f"; by {_path(one.coupling.by.field)} {values}"
     rows: list[tuple[str, object]] = [
-        ("API", _code(f"{one.group}/{version}" for version in one.versions)),
+        ("API", _code(f"{one.group}/{version}" if one.group else version for version in one.versions)),
+        ("read only with the annotation", _code([one.only_with] if one.only_with else [])),
         *(("roles", _roles(roles)) for roles in one.roles),
-        ("several pods with devices, no launcher seen", coupling),
+        *(("holds", _holds(holds)) for holds in one.holds),
+        ("its templates are those of the runtime named at", _path(one.runtime)),
+        ("pods of all roles that must run", _path(one.together)),
+        ("command lines outside the pods", ", ".join(map(_path, one.scripts))),
+        ("several pods with devices, no launcher seen", _coupling(one.coupling) if one.coupling else ""),
+        ("roles that are no ranks", _code(sorted(one.apart))),
+        ("part of the group named by", _code((*one.groups.labels, *one.groups.annotations) if one.groups else ())),
         ("children of its controller", f"`{one.children}`"),
         ("has started when set", _path(one.started)),
-        ("held back by", _path(one.suspend) if one.suspend else ""),
-        ("pod template may change", f"`{one.template}`"),
-        ("processes per node", _path(one.processes) if one.processes else ""),
+        ("held back by", _path(one.suspend)),
+        ("pod template may change", _template(one) if one.roles else ""),
+        ("processes per node", _path(one.processes)),
         ("environment set by its controller", _code(sorted(one.environment))),
         ("source", one.source),
     ]
-    return f"## {one.kind}\n\n{_table(('what', 'where'), rows)}"
+    told = [(what, where) for what, where in rows if where]
+    return f"## {one.kind} ({one.group or 'core'}/{one.versions[0]})\n\n{_table(('what', 'where'), told)}"
+
+
+def _coupling(rule: CouplingRule) -> str:
+    told = f"`{rule.several}`"
+    for by in rule.by:
+        values = ", ".join(f"`{value}`: `{meant}`" for value, meant in by.values.items())
+        told += f"; by {_path(by.at)} {values}" if values else f"; `{by.there}` where {_path(by.at)} is set"
+    return told
+
+
+def _template(one: Workload) -> str:
+    if one.selector_only:
+        return f"`{one.template}`, and of it nodeSelector and tolerations"
+    return f"`{one.template}`, and selectors only added to" if one.narrows_only else f"`{one.template}`"
+
+
+def _holds(holds: Holds) -> str:
+    place = ".".join(holds.at) + ("" if holds.each is Each.ONE else "[]")
+    told = _code([".".join((place, *holds.object))])
+    return f"{told}, `{holds.held}`" + (f" of `{holds.kind}`" if holds.kind else "")
 
 
 def _roles(roles: Roles) -> str:
-    told = f"{_path(roles.at)}, "
+    told = f"{_path(roles.at)}, " if roles.at else ""
     told += f"one role `{roles.name}`" if roles.each is Each.ONE else "a role for each entry"
-    told += f"; template {_path(roles.template)}; pods: least of {', '.join(map(_path, roles.pods))}"
-    if roles.runs:
-        told += f"; in all {_path(roles.runs)}"
+    told += f"; template {_path(roles.template)}" if roles.template else ""
+    if roles.pods:
+        default = "" if roles.default == 1 else f" ({roles.default} where not set)"
+        told += f"; pods: least of {', '.join(map(_path, roles.pods))}{default}"
+    for what, path in (
+        ("one less beside", roles.beside),
+        ("never less than", roles.least),
+        ("from that number up to", roles.most),
+        ("where", roles.scales),
+        ("in all", roles.runs),
+        ("each in so many gangs", roles.sets),
+    ):
+        told += f"{' ' if what == 'where' else '; '}{what} {_path(path)}" if path else ""
+    told += "".join(f"; times {_path(path)}" for path in roles.times)
     for name, path in roles.gang.items():
         told += f"; at least {_path(path)} of `{name}`"
     if roles.fixed:
@@ -198,8 +233,8 @@ def _roles(roles: Roles) -> str:
     return told
 
 
-def _path(path: Iterable[str]) -> str:
-    return f"`{'.'.join(path)}`"
+def _path(path: Iterable[str] | None) -> str:
+    return f"`{'.'.join(path)}`" if path else ""
 
 
 def _launchers() -> str:
