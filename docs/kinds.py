@@ -154,6 +154,8 @@ def _pods(roles: Roles) -> str:
         told += f"; one less where {_path(roles.beside)} is set"
     if roles.least is not None:
         told += f"; never less than {_path(roles.least)}"
+    if roles.most is not None:
+        told += f"; up to {_path(roles.most)} where {_path(roles.scales)}"
     told += "".join(f"; times {_path(path)}" for path in roles.times)
     if roles.sets is not None:
         told += f"; in {_path(roles.sets)} groups"
@@ -162,8 +164,8 @@ def _pods(roles: Roles) -> str:
 
 def _gang(one: Workload, roles: Roles) -> str:
     told = [f"{_path(path)} of `{name}`" for name, path in roles.gang.items()]
-    if roles.least is not None and roles.fewer_where is not None:
-        told.append(f"{_path(roles.least)} where {_path(roles.fewer_where)}")
+    if roles.least is not None:
+        told.append(f"{_path(roles.least)}{f' where {_path(roles.scales)}' if roles.scales is not None else ''}")
     if one.together is not None:
         told.append(f"{_path(one.together)} of all roles together")
     if roles.sets is not None:
@@ -206,11 +208,13 @@ def _pin(one: Workload) -> str:
     if one.runtime is not None:
         return f"Into the {one.kind} itself, in the shape that its installed definition knows; never into the runtime."
     places = [f"- `{_spec(roles)}.nodeSelector`" for roles in one.roles]
-    affinity = (
-        "Its own webhook takes no other change, so a choice that takes more than one value cannot be written later."
-        if one.selector_only
-        else "Where one value does not do, into the required node affinity beside it, each term of it."
-    )
+    affinity = "Where one value does not do, into the required node affinity beside it, each term of it."
+    if one.selector_only:
+        affinity = (
+            "Its own webhook takes no other change, so a choice that takes more than one value cannot be written later."
+        )
+    elif one.narrows_only:
+        affinity += " Once it is there, a selector may only be added to: a pin never moves to another value."
     return "\n".join(["Of every role that asks for devices:", "", *places, "", affinity])
 
 

@@ -94,7 +94,8 @@ class Vendor:
 
     def is_share(self, resource: str) -> bool:
         """Whether this resource of the vendor is a share of a device by its very name (`nvidia.com/mig-3g.20gb`)."""
-        return not _matches(resource, self.resources)
+        whole = self.slices is not None and resource == self.slices.driver
+        return not whole and not _matches(resource, self.resources)
 
     def names_share(self, product: str) -> bool:
         """Whether a product label tells of devices that several share ("NVIDIA-L4-SHARED")."""

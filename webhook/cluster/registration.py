@@ -141,10 +141,8 @@ def _asks(roles: Roles) -> str:
     at, pod = f"object{_optional(roles.at)}", _optional((*roles.template, "spec"))
     if roles.each is Each.ONE:
         return _pod_asks(f"{at}{pod}")
-    if roles.each is Each.ITEM:
-        return f"{at}.orValue([]).exists(r, {_pod_asks(f'r{pod}')})"
     one = "".join(("object", *(f".{step}" if _SELECTOR.match(step) else f"['{step}']" for step in roles.at), "[r]"))
-    return f"{at}.orValue({{}}).exists(r, {_pod_asks(f'{one}{pod}')})"
+    return _any("r", (at,), _pod_asks(f"{'r' if roles.each is Each.ITEM else one}{pod}"))
 
 
 def _optional(path: Iterable[str]) -> str:
@@ -152,12 +150,14 @@ def _optional(path: Iterable[str]) -> str:
 
 
 def _pod_asks(spec: str) -> str:
-    containers = f"{spec}.?containers.orValue([]) + {spec}.?initContainers.orValue([])"
-    amounts = " || ".join(
-        f"c.?resources.?{part}.orValue({{}}).exists(k, {' || '.join(_is_device('k'))})"
-        for part in ("limits", "requests")
-    )
-    return f"({containers}).exists(c, {amounts} || c.?resources.?claims.hasValue())"
+    named = _any("k", ("c.?resources.?limits", "c.?resources.?requests"), " || ".join(_is_device("k")))
+    return _any("c", (f"{spec}.?containers", f"{spec}.?initContainers"), f"{named} || c.?resources.?claims.hasValue()")
+
+
+def _any(each: str, optionals: Iterable[str], holds: str) -> str:
+    """Whether it holds for any element of any of these. A null is there, and an error for all that is asked of it: the
+    API server itself writes one for the containers of a pod that has none."""
+    return f"[{', '.join(optionals)}].exists(o, o.orValue(null) != null && o.value().exists({each}, {holds}))"
 
 
 def _is_device(key: str) -> Iterator[str]:

@@ -144,6 +144,7 @@ def _job(subject: Subject, metadata: Object, parent: Workload | None) -> Trainin
         started=started,
         template_fixed=workload.template is Template.UNTIL_STARTED and (started or not held_back),
         selector_only=workload.selector_only,
+        narrows_only=workload.narrows_only,
         pin_patches=pods.patches,
         group=group.name,
         child_of=Kind(parent.group, parent.versions[0], parent.kind) if parent is not None else None,

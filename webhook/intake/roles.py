@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 from webhook.intake.claims import ClaimTemplates
 from webhook.intake.evidence import Evidence
-from webhook.intake.fields import EMPTY, Unreadable, count, flag, found, listed, text
+from webhook.intake.fields import EMPTY, MOST, Unreadable, count, flag, found, listed, text
 from webhook.intake.placement import read_placement
 from webhook.intake.resources import Resources, read_resources
 from webhook.model.job import Edit, Overlay, Role
@@ -22,8 +22,8 @@ _MOST_ROLES = 32
 class RawRole:
     """One role as its fields have it, before its command lines are read.
 
-    `pod` is the pod spec, which stands at `spec`. `numbers` are the paths of the fields that hold the number of pods.
-    `overlay`: as in `Role`.
+    `pod` is the pod spec, which stands at `spec`. `numbers` are the paths of the fields that hold the number of pods,
+    `also` what else has to change with them. `overlay`: as in `Role`.
     """
 
     name: str
@@ -36,6 +36,7 @@ class RawRole:
     resources: Resources
     placement: Placement
     overlay: Overlay | None = None
+    also: tuple[Edit, ...] = ()
 
     @property
     def devices(self) -> int:
@@ -46,11 +47,22 @@ class RawRole:
 def read_roles(source: Object, workload: Workload, templates: ClaimTemplates) -> list[RawRole]:
     """Every role of the object that has a pod template. Raises Unreadable."""
     roles = [role for roles in workload.roles for role in _roles(source, roles, templates)]
-    if workload.together is None or (least := count(source, workload.together)) is None:
+    at = workload.together
+    if at is None or not (least := count(source, at)):
         return roles
-    # So many of all pods must run: of each role what is missing once all the others are there.
-    pods = sum(role.pods for role in roles)
-    return [replace(role, gang=max(0, min(role.pods, least - (pods - role.pods)))) for role in roles]
+    pods, gang = sum(one.pods for one in roles), sum(one.gang for one in roles)
+    number = _number(at, least)
+    told = []
+    for role in roles:
+        # Of each role what is missing once all the others are there, and no fewer than its own least, unless those
+        # come to more.
+        others = pods - role.pods
+        needed = min(role.pods, max(0, least - others, role.gang if gang <= least else 0))
+        if least == pods:
+            told.append(replace(role, gang=needed, also=(replace(number, plus=others),)))
+        else:
+            told.append(replace(role, gang=needed, numbers=()))
+    return told
 
 
 Told: TypeAlias = Sequence[tuple[RawRole, Evidence]]
@@ -172,16 +184,23 @@ def _pods(source: Object, roles: Roles, entry: Object, at: Pointer) -> tuple[int
     numbers = [number for _, number in stated]
     if not stated or stated[0][0] != roles.pods[0]:
         numbers.append(roles.default)
-    pods = min(numbers)
-    places = [(*at, *path) for path, number in stated if number == pods]
+    pods = gang = min(numbers)
     if roles.beside is not None and found(entry, roles.beside, at) is not None:
         return max(pods - 1, 0), max(pods - 1, 0), []
-    least = count(entry, roles.least, at) if roles.least is not None else None
-    if least is None:
-        return pods, pods, places
-    pods = max(pods, least)
-    fewer = roles.fewer_where is not None and flag(source, roles.fewer_where)
-    return pods, least if fewer else pods, places
+    if roles.least is not None and (least := count(entry, roles.least, at)) is not None:
+        stated.append((roles.least, least))
+        pods = max(pods, least)
+        gang = least if roles.scales is None else pods
+    if roles.scales is not None and flag(source, roles.scales):
+        gang = 0 if roles.least is None else count(entry, roles.least, at) or 0
+        pods = max(pods, _most(entry, roles, at))
+    return pods, gang, [(*at, *path) for path, number in stated if number == pods]
+
+
+def _most(entry: Object, roles: Roles, at: Pointer) -> int:
+    most = None if roles.most is None else count(entry, roles.most, at)
+    # No limit at all: more than one, which is all that coupling asks.
+    return 2 if most is None or most == MOST else most
 
 
 def _replicas(role: RawRole, device_roles: Sequence[RawRole], told: Told, workload: Workload) -> Edit | None:
@@ -191,7 +210,7 @@ def _replicas(role: RawRole, device_roles: Sequence[RawRole], told: Told, worklo
     pods = sum(one.pods for one in device_roles)
     if pods < 2:
         return None
-    also = [_number(path, role.pods) for path in role.numbers[1:]]
+    also = [*(_number(path, role.pods) for path in role.numbers[1:]), *role.also]
     known = {(edit.path, len(edit.prefix)) for edit in also}
     for owner, one in told:
         if not one.spans(owner.devices):

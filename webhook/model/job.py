@@ -301,6 +301,8 @@ class TrainingJob:
     """Where the template may change at all, only nodeSelector and tolerations may (JobSet)."""
     pin_patches: PinPatches | None = None
     """How the pin is written where the pod templates stand in a runtime."""
+    narrows_only: bool = False
+    """Where the template may change at all, selectors and affinity may only be added to (Pod)."""
     group: str = ""
     """What binds this pod to others that are objects of their own: a pod group's name, or the uid of a controller."""
     child_of: Kind | None = None

@@ -62,14 +62,15 @@ class Template(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Roles:
-    """Where roles are and how they count. All paths start at the role, those of `gang`, `sets` and `fewer_where` at the
+    """Where roles are and how they count. All paths start at the role, those of `gang`, `sets` and `scales` at the
     object. A role without a pod template is not there.
 
     `pods` at once is the least of the numbers that are set, the first of them `default` where it is not, and 1 where no
     path is given; one less where `beside` is set (the template of another role that is one of them); never less than
-    `least`. All this `times` over in one gang, and in as many `sets` as there are gangs. `runs` in all over the life,
-    `pods` where not set. `gang` maps a role's name to the path of the least number that must run; `least` is that
-    number where `fewer_where` is true. `fixed` are roles whose number of pods cannot be changed.
+    `least`, which is the number that must run. Where `scales` is a path, that number is only for where it is true, and
+    so many as `most` may come then. All this `times` over in one gang, and in as many `sets` as there are gangs. `runs`
+    in all over the life, `pods` where not set. `gang` maps a role's name to the path of the least number that must run.
+    `fixed` are roles whose number of pods cannot be changed.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = _CONFIG
@@ -84,7 +85,8 @@ class Roles:
     times: tuple[Path, ...] = ()
     beside: Path | None = None
     least: Path | None = None
-    fewer_where: Path | None = None
+    most: Path | None = None
+    scales: Path | None = None
     sets: Path | None = None
     gang: dict[str, Path] = field(default_factory=dict)
     fixed: frozenset[str] = frozenset()
@@ -92,6 +94,8 @@ class Roles:
     def __post_init__(self) -> None:
         if (self.each is Each.ONE) != bool(self.name):
             raise ValueError("name: goes with each: One, and only with it")
+        if self.most is not None and self.scales is None:
+            raise ValueError("most: goes with scales:")
 
 
 class HeldAs(StrEnum):
@@ -167,8 +171,8 @@ class Workload:
     says that the controller has begun to run it (None: it has, unless it is held back). `together` is the path of how
     many pods of all roles must run; `apart` are roles that are no ranks; `scripts` the paths of command lines outside
     the pods. `processes` is the path of the processes per node; `environment` what the controller itself sets in each
-    container. `selector_only`: of a template that may change, only nodeSelector and tolerations may. `only_with` names
-    an annotation without which the kind is none of ours.
+    container. `selector_only`: of a template that may change, only nodeSelector and tolerations may; `narrows_only`:
+    selectors and affinity may only be added to. `only_with` names an annotation without which the kind is none of ours.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = _CONFIG
@@ -187,6 +191,7 @@ class Workload:
     started: Path | None = None
     template: Template = Template.FREE
     selector_only: bool = False
+    narrows_only: bool = False
     together: Path | None = None
     apart: frozenset[str] = frozenset()
     scripts: tuple[Path, ...] = ()
