@@ -12,6 +12,7 @@ from webhook.fleet.nodes import read_node
 from webhook.model.fleet import Fleet
 from webhook.model.policy import Policy
 from webhook.model.request import Kind, Request, Stage, User
+from webhook.model.surroundings import NOTHING_IN_VIEW, Surroundings
 from webhook.model.verdict import Review
 from webhook.model.world import World
 from webhook.review import review
@@ -86,6 +87,7 @@ def ask(
     policy: Policy | None = None,
     user: User = USER,
     now: float = 1000.0,
+    surroundings: Surroundings = NOTHING_IN_VIEW,
 ) -> Review:
     """The review of a CREATE, or of an UPDATE where there is an old object."""
     group, _, version = obj["apiVersion"].rpartition("/")
@@ -101,7 +103,7 @@ def ask(
     )
     if known is None or isinstance(known, list):
         known = fleet(demo_nodes() if known is None else known)
-    return review(request, World(known, policy or Policy()))
+    return review(request, World(known, policy or Policy(), surroundings))
 
 
 def patched(outcome: Review) -> Json:

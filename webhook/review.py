@@ -8,7 +8,8 @@ from webhook.decision.scope import Treatment
 from webhook.decision.suggest import suggest
 from webhook.decision.update import decide_update
 from webhook.decision.validate import check_created
-from webhook.intake.read import Outside, Wrapper, read_job
+from webhook.fleet.pods import siblings
+from webhook.intake.read import Outside, Wrapper, name_of, read_job
 from webhook.intake.wrapped import Held
 from webhook.model.demand import UNKNOWN_DEMAND
 from webhook.model.finding import Action, Finding
@@ -47,7 +48,16 @@ def _review(request: Request, world: World, depth: int = 0) -> Review:
     old = _read(request, request.old_object, world) if request.operation == "UPDATE" and request.old_object else None
     policy = world.policy
     sized = size(job, policy)
-    case = Case(job, sized, world.fleet, policy, request.now)
+    case = Case(
+        job,
+        sized,
+        world.fleet,
+        policy,
+        request.now,
+        keep=siblings(world.pinned, job.namespace, job.group),
+        promises=world.promises,
+        grouped=bool(job.group),
+    )
     decision = _decide(request, case, old if isinstance(old, TrainingJob) else None)
     decision = replace(decision, findings=(*decision.findings, *job.findings))
     decision = _unreadable_denies(decision, case, old)
@@ -112,13 +122,12 @@ def _checked(request: Request, world: World, wrapper: Wrapper, depth: int) -> Re
     """A wrapper is admitted as it is, and told what awaits what it holds: those objects are decided when they are
     created, where a denial would come late (kubernetes#93783)."""
     held = wrapper.held if depth < _DEEPEST else ()
-    inside = [(one, _review(_creation(request, one), world, depth + 1)) for one in held]
+    inside = [(one, _review(_creation(request, one), _seeing(world, one, request.object), depth + 1)) for one in held]
     findings = tuple(
         replace(finding, where=_inside(one, finding.where))
         for one, outcome in inside
         for finding in outcome.decision.findings
-        # Nothing is pinned yet.
-        if finding.code != "SST301"
+        if finding.code not in _untold(one)
     )
     told = next((outcome for _, outcome in inside if outcome.job is not None and outcome.decision.findings), None)
     told = told or next((outcome for _, outcome in inside if outcome.job is not None), None)
@@ -126,7 +135,20 @@ def _checked(request: Request, world: World, wrapper: Wrapper, depth: int) -> Re
     if told is None:
         return outside
     decision = replace(told.decision, verdict=Verdict.ADMIT, pin=None, findings=findings)
-    return replace(outside, decision=decision, demand=told.demand, job=told.job, micro_batch=told.micro_batch)
+    # What has no name of its own yet is told by the wrapper's.
+    job = told.job and replace(told.job, name=told.job.name or name_of(request.object))
+    return replace(outside, decision=decision, demand=told.demand, job=job, micro_batch=told.micro_batch)
+
+
+def _untold(one: Held) -> tuple[str, ...]:
+    """Nothing is pinned yet; and what a runtime's jobs need, they declare themselves."""
+    return ("SST301",) if one.refers_to is None else ("SST301", "SST203")
+
+
+def _seeing(world: World, one: Held, holder: Object) -> World:
+    if one.refers_to is None:
+        return world
+    return replace(world, surroundings={**world.surroundings, one.refers_to: holder})
 
 
 def _creation(request: Request, one: Held) -> Request:
@@ -135,7 +157,7 @@ def _creation(request: Request, one: Held) -> Request:
 
 def _inside(one: Held, where: str) -> str:
     place = dotted(one.at)
-    return f"{place}.{where}" if where else place
+    return f"{place}.{where}" if where and place else where or place
 
 
 def _outside(request: Request, world: World, because: str, findings: tuple[Finding, ...] = ()) -> Review:

@@ -15,11 +15,12 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic.alias_generators import to_camel
 
 from webhook.cli.documents import Document, Unreadable, parse_documents
-from webhook.cli.surroundings import LOOKED_UP, fleet_from
+from webhook.cli.surroundings import LOOKED_UP, fleet_from, surroundings_from
 from webhook.intake.admission import read_request
 from webhook.model.fleet import Fleet
 from webhook.model.job import Coupling
 from webhook.model.request import Request, Stage
+from webhook.model.surroundings import Surroundings
 from webhook.model.verdict import Verdict
 
 HERE = Path(__file__).parent
@@ -116,7 +117,13 @@ def reviews() -> Iterator[tuple[str, Case, Expected]]:
 
 def documents(case: Case) -> dict[str, Document]:
     """What is to be reviewed, as an expectation names it."""
-    return {_short(one.source): one for one in _parsed(case) if isinstance(one, Document)}
+    found = (one for one in _parsed(case) if isinstance(one, Document))
+    return {_short(one.source): one for one in found if one.object["kind"] not in LOOKED_UP}
+
+
+def surroundings(case: Case) -> Surroundings:
+    """What jobs refer to, among the case's files."""
+    return surroundings_from(one for one in _parsed(case) if isinstance(one, Document))
 
 
 def unreadable(case: Case) -> list[Unreadable]:
@@ -146,9 +153,7 @@ def _case(folder: Path) -> Case:
 
 def _parsed(case: Case) -> Iterator[Document | Unreadable]:
     for path in case.files:
-        for one in parse_documents(path):
-            if isinstance(one, Unreadable) or one.object["kind"] not in LOOKED_UP:
-                yield one
+        yield from parse_documents(path)
 
 
 def _short(source: str) -> str:

@@ -23,6 +23,7 @@ from tests.corpus.cases import (
     fleet,
     request,
     reviews,
+    surroundings,
     unreadable,
 )
 from webhook.answer.message import message
@@ -190,7 +191,7 @@ def test_a_slip_in_an_expectation_is_an_error(typo: dict[str, object]) -> None:
 
 
 def world(case: Case) -> World:
-    return World(fleet(case.fleet_file), Policy())
+    return World(fleet(case.fleet_file), Policy(), surroundings(case))
 
 
 def answered(case: Case, expected: Expected) -> Review:
@@ -225,11 +226,13 @@ def read(outcome: Review, like: Read) -> Read:
 
 
 def holds_all_of(after: Any, before: Any) -> bool:  # noqa: ANN401 - JSON
-    """Whether nothing that was there is gone or changed; null stands for nothing, and a list may only grow."""
+    """Whether nothing that was there is gone or changed; null stands for nothing, and a list may only grow, in its
+    order."""
     if before is None:
         return True
     if isinstance(before, dict):
         return isinstance(after, dict) and all(holds_all_of(after.get(key), value) for key, value in before.items())
     if isinstance(before, list):
-        return isinstance(after, list) and all(map(holds_all_of, after, before)) and len(after) >= len(before)
+        left = iter(after) if isinstance(after, list) else iter(())
+        return isinstance(after, list) and all(any(holds_all_of(one, item) for one in left) for item in before)
     return type(after) is type(before) and bool(after == before)

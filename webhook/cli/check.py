@@ -17,7 +17,7 @@ from webhook.answer.warnings import warnings
 from webhook.cli.documents import Document, Unreadable, parse_documents
 from webhook.cli.policies import policies_option, policy_from
 from webhook.cli.requests import request_of
-from webhook.cli.surroundings import LOOKED_UP, fleet_from
+from webhook.cli.surroundings import LOOKED_UP, offline, surroundings_from
 from webhook.decision.scope import scope
 from webhook.intake.admission import NotAReview
 from webhook.model.job import Coupling, TrainingJob
@@ -51,7 +51,8 @@ class Item:
     "fleets",
     type=click.Path(path_type=Path),
     multiple=True,
-    help="Nodes: `kubectl get nodes -o yaml` or `samestep fleet -o yaml`. Repeatable.",
+    help="Nodes: `kubectl get nodes -o yaml` or `samestep fleet --snapshot`. Pods beside them count as what is in use. "
+    "Repeatable.",
 )
 @policies_option
 @click.option("-o", "--output", type=click.Choice(["text", "json", "yaml"]), default="text", show_default=True)
@@ -66,12 +67,13 @@ def check(
     found = [one for path in files for one in parse_documents(path)]
     documents = [one for one in found if isinstance(one, Document)]
     problems = [one for one in found if isinstance(one, Unreadable)]
-    fleet, unreadable = fleet_from(fleets, (one for one in documents if one.object["kind"] == "Node"))
-    problems += unreadable
-    if not fleets and not any(one.object["kind"] == "Node" for one in documents):
-        raise click.UsageError("no nodes to decide on: give --fleet FILE (kubectl get nodes -o yaml)")
     policy = policy_from(policies)
-    world = World(fleet, policy, kinds=kinds_of(policy))
+    nodes = [one for one in documents if one.object["kind"] == "Node"]
+    known = offline(fleets, nodes, model_labels=policy.model_labels)
+    problems += known.problems
+    if not fleets and not nodes:
+        raise click.UsageError("no nodes to decide on: give --fleet FILE (kubectl get nodes -o yaml)")
+    world = World(known.fleet, policy, surroundings_from(documents), kinds=kinds_of(policy), pinned=known.pinned)
     items: list[Item] = []
     for one in documents:
         if one.object["kind"] in LOOKED_UP:

@@ -26,7 +26,10 @@ def pin_to(pool: TargetPool, models: tuple[Model, ...], policy: Policy, *, gang:
         values, nodes = _separating(pool, key, chosen)
         if not values:
             continue
-        pin = Pin(key, values, tuple(one.index for one in pool.roles if not requires(one.role, key, values)))
+        lacking = [one for one in pool.roles if not requires(one.role, key, values)]
+        if not all(writable(one.role, key, values) for one in lacking):
+            continue
+        pin = Pin(key, values, tuple(one.index for one in lacking))
         if nodes == chosen:
             complete.append(pin)
         elif partial is None and _keeps_room(pool, nodes, gang=gang):
@@ -41,6 +44,14 @@ def requires(role: Role, key: str, values: tuple[str, ...]) -> bool:
         return True
     terms = [term for term in role.placement.terms or () if not term.empty]
     return bool(terms) and all(any(_demands(one, key, values) for one in term.expressions) for term in terms)
+
+
+def writable(role: Role, key: str, values: tuple[str, ...]) -> bool:
+    """Whether the pin can be written for the role where its pod template stands in another object."""
+    if role.overlay is None:
+        return True
+    by_selector = len(values) == 1 and key not in dict(role.placement.node_selector)
+    return role.overlay.takes_selector if by_selector else role.overlay.takes_affinity
 
 
 def narrowed(role: Role, pin: Pin) -> Role:
@@ -58,6 +69,8 @@ def narrowed(role: Role, pin: Pin) -> Role:
 def released(role: Role, record: PinRecord) -> Role:
     """The role as it reads without the pin that was recorded; itself where that is not in it as we wrote it."""
     place = role.placement
+    if not _where_we_write(role, record):
+        return role
     if len(record.values) == 1:
         others = tuple(one for one in place.node_selector if one != (record.key, record.values[0]))
         return _placed(role, node_selector=others)
@@ -67,6 +80,14 @@ def released(role: Role, record: PinRecord) -> Role:
         return role
     left = tuple(replace(term, expressions=tuple(one for one in term.expressions if one != ours)) for term in terms)
     return _placed(role, terms=None if all(term.empty for term in left) else left)
+
+
+def _where_we_write(role: Role, record: PinRecord) -> bool:
+    """Of a role whose pod template stands in another object: whether the recorded key is in what is laid over it."""
+    over = role.overlay
+    if over is None:
+        return True
+    return record.key in (over.node_selector or ()) if len(record.values) == 1 else over.terms_at is not None
 
 
 def _placed(role: Role, **changes: object) -> Role:

@@ -3,12 +3,12 @@
 from dataclasses import replace
 
 from webhook.decision.decide import Case, decide, memory_withheld, no_node, out_of_memory
-from webhook.decision.pin import narrowed, released, requires
+from webhook.decision.pin import narrowed, released, requires, writable
 from webhook.decision.pool import TargetPool, candidates, target_pool, told
 from webhook.decision.scope import Treatment
 from webhook.model.finding import Finding
 from webhook.model.job import PinRecord, Role, TrainingJob
-from webhook.model.policy import Policy
+from webhook.model.policy import PinWhen, Policy
 from webhook.model.verdict import Decision, Pin, Verdict
 from webhook.sizing.demand import Sized
 
@@ -25,7 +25,9 @@ def decide_update(case: Case, old: TrainingJob, old_sized: Sized, *, by_service_
     kept = replace(case, job=_with(case.job, dropped)) if dropped else case
     decision: Decision | None = None
     if _changed(kept.job, old, by_service_account=by_service_account):
-        if not old.started and not old.template_fixed:
+        # Patches of a runtime may change only while the new object too is suspended (kubeflow/trainer#3043).
+        fixed = old.template_fixed or (case.job.pin_patches is not None and case.job.template_fixed)
+        if not old.started and not fixed:
             return _anew(case, old)
         decision = _running(kept, old, old_sized)
     if decision is not None and (dropped is None or decision.verdict is Verdict.DENY):
@@ -45,7 +47,11 @@ def _anew(case: Case, old: TrainingJob) -> Decision:
     free = replace(case.job, roles=tuple(released(role, record) for role in case.job.roles)) if record else case.job
     if record is None or free == case.job:
         return decide(again)
-    decision = decide(replace(again, job=free))
+    # What is pinned stays pinned: where one model is left without our pin, the pin has to name that one.
+    always = (
+        replace(case.policy, pin_when=PinWhen.ALWAYS) if case.policy.pin_when is PinWhen.WHEN_MIXED else case.policy
+    )
+    decision = decide(replace(again, job=free, policy=always))
     pin = decision.pin
     if pin is None:
         return decision
@@ -92,7 +98,9 @@ def _dropped(new: TrainingJob, old: TrainingJob, case: Case) -> Pin | None:
     A recorded pin is ours to put back. A selector that nothing records is put back only where the API server would
     refuse its removal anyway: GitOps replaced the object by the file in Git (argo-cd#1487).
     """
-    record = old.record or (_selected(old, case.policy, case) if old.template_fixed else None)
+    # A selector of the submitter's in a patch would be put back as our own patch: no more like the old object.
+    refused = old.template_fixed and old.pin_patches is None
+    record = old.record or (_selected(old, case.policy, case) if refused else None)
     if record is None:
         return None
     key, values = record.key, record.values
@@ -104,6 +112,7 @@ def _dropped(new: TrainingJob, old: TrainingJob, case: Case) -> Pin | None:
         if role.devices
         and role.name in had
         and not requires(role, key, values)
+        and writable(role, key, values)
         and _said(role, key) <= _said(had[role.name], key)
     )
     return Pin(record.key, record.values, lost, ours=old.record is not None) if lost else None

@@ -3,6 +3,7 @@
 import re
 
 from webhook.intake.fields import Unreadable, objects, texts
+from webhook.intake.places import IN_PLACE, Places
 from webhook.intake.words import UNREAD, Budget, Origin, Piece, Place, Word
 from webhook.model.placement import Pointer
 from webhook.model.request import Object
@@ -15,11 +16,12 @@ _REFERENCE = re.compile(r"\$(?:\$|\(([^()$\s]{1,256})\))")
 class Environment:
     """The literal environment variables of one container; those with `valueFrom` are there but unread."""
 
-    __slots__ = ("_at", "_budget", "_known")
+    __slots__ = ("_at", "_budget", "_known", "places")
 
-    def __init__(self, container: Object, at: Pointer, budget: Budget) -> None:
+    def __init__(self, container: Object, at: Pointer, budget: Budget, places: Places = IN_PLACE) -> None:
         self._at = at
         self._budget = budget
+        self.places = places
         # An index and a raw value until somebody asks: most variables are never looked at.
         self._known: dict[str, tuple[int, str] | Word | None] = {}
         for index, entry in enumerate(objects(container, "env", at)):
@@ -32,7 +34,7 @@ class Environment:
             if entry.get("valueFrom") is not None:
                 self._known[name] = None
             elif "$" in value:
-                self._known[name] = self.expand(value, Origin((*at, "env", index, "value"), value, name))
+                self._known[name] = self.expand(value, self._origin(index, value, name))
             else:
                 self._known[name] = (index, value)
 
@@ -54,8 +56,7 @@ class Environment:
         if isinstance(known, Word) or known is None:
             return known
         index, value = known
-        origin = Origin((*self._at, "env", index, "value"), value, name)
-        return Word(value, (Piece(value, origin),), value)
+        return Word(value, (Piece(value, self._origin(index, value, name)),), value)
 
     def expand(self, raw: str, origin: Origin) -> Word:
         """A string of the container with its references replaced."""
@@ -80,15 +81,19 @@ class Environment:
             pieces.append(Piece(raw[done:], origin, done))
         return Word("".join(piece.text for piece in pieces), tuple(pieces), raw)
 
+    def _origin(self, index: int, value: str, name: str) -> Origin:
+        return Origin(self.places.of((*self._at, "env", index, "value")), value, name)
+
 
 class Argv:
     """A container's command and args, in one line."""
 
-    __slots__ = ("_at", "_command", "_expanded", "_raw", "texts")
+    __slots__ = ("_at", "_command", "_expanded", "_places", "_raw", "texts")
 
     def __init__(self, container: Object, at: Pointer, environment: Environment) -> None:
         command, args = texts(container, "command", at), texts(container, "args", at)
         self._at = at
+        self._places = environment.places
         self._command = len(command)
         self._raw = [*command, *args]
         self._expanded: dict[int, Word] = {}
@@ -110,5 +115,5 @@ class Argv:
 
     def _origin(self, index: int) -> Origin:
         if index < self._command:
-            return Origin((*self._at, "command", index), self._raw[index])
-        return Origin((*self._at, "args", index - self._command), self._raw[index])
+            return Origin(self._places.of((*self._at, "command", index)), self._raw[index])
+        return Origin(self._places.of((*self._at, "args", index - self._command)), self._raw[index])

@@ -13,20 +13,23 @@ from webhook.intake.environment import Environment
 from webhook.intake.evidence import Evidence, evidence
 from webhook.intake.fields import Unreadable, found, mapping, objects, text
 from webhook.intake.groups import member, read_group
+from webhook.intake.places import IN_PLACE, Places
 from webhook.intake.roles import RawRole, Told, finished, read_roles
+from webhook.intake.runtime import NotInView, read_run, runtime_of
 from webhook.intake.settings import read_told, trainers_told
 from webhook.intake.strange import strange_accelerators
 from webhook.intake.words import Budget
 from webhook.intake.wrapped import Held, held_objects
 from webhook.model.finding import Finding
-from webhook.model.job import Container, Program, TrainingJob
+from webhook.model.job import Container, Coupling, PinPatches, PinRecord, Program, TrainingJob
 from webhook.model.job import Told as TrainerTold
-from webhook.model.paths import dotted
+from webhook.model.paths import dotted, printable
 from webhook.model.placement import Pointer
 from webhook.model.request import Kind, Object, User
 from webhook.model.surroundings import NOTHING_IN_VIEW, Surroundings
 from webhook.model.workload import Children, Template, Workload, Workloads
 
+_JOB_SET = ("jobset.x-k8s.io", "JobSet")
 _CONTROLLER_MANAGER = "system:kube-controller-manager"
 _SERVICE_ACCOUNT = "system:serviceaccount:"
 
@@ -72,7 +75,7 @@ def read_job(
         if not isinstance(obj, dict):
             raise Unreadable((), "a map", obj)
         if workload.wraps:
-            return Wrapper(tuple(held_objects(obj, workload)))
+            return Wrapper(tuple(held_objects(obj, workload, namespace)))
         return _read(Subject(obj, workload, kind, namespace, user, known, surroundings))
     except Unreadable as fault:
         return Outside("a field of it could not be read", (fault.finding(),))
@@ -104,17 +107,22 @@ def _job(subject: Subject, metadata: Object, parent: Workload | None) -> Trainin
     source, workload = subject.source, subject.workload
     annotations = read_annotations(metadata)
     group = read_group(metadata, workload)
-    raw_roles = [member(role, group.total) for role in read_roles(source, workload)]
+    pods = _pods(subject, annotations.record)
+    raw_roles = [member(role, group.total) for role in pods.roles]
     device_roles = [role for role in raw_roles if role.devices]
-    read = _commands(raw_roles, source, workload)
+    read = _commands(raw_roles, source, workload, pods.places)
     told = [(one.role, spoken) for one in read for spoken in one.evidence]
     ranks = [role for role in device_roles if role.name not in workload.apart] or device_roles
     coupling, because = read_coupling(source, workload, ranks, told, grouped=group.said)
+    if pods.unseen is not None:
+        coupling, because = Coupling.UNKNOWN, "its pods are not in view"
     batch, disagreements = read_batch([seen for one in read for seen in one.batch], annotations.micro_batch)
     held_back = _held_back(source, workload)
     started = _started(source, workload) if workload.started is not None else not held_back
     findings = [*annotations.findings, *disagreements]
-    if not device_roles:
+    if pods.unseen is not None:
+        findings.append(pods.unseen)
+    elif not device_roles:
         findings += _processes_without_devices(source, workload, told)
     return TrainingJob(
         kind=subject.kind,
@@ -134,11 +142,38 @@ def _job(subject: Subject, metadata: Object, parent: Workload | None) -> Trainin
         started=started,
         template_fixed=workload.template is Template.UNTIL_STARTED and (started or not held_back),
         selector_only=workload.selector_only,
+        pin_patches=pods.patches,
         group=group.name,
         child_of=Kind(parent.group, parent.versions[0], parent.kind) if parent is not None else None,
         annotations_are_a_map=annotations.are_a_map,
         findings=tuple(findings),
     )
+
+
+class _Pods(NamedTuple):
+    """The roles, where their parts are written, and how a pin is; `unseen`: what they depend on is not in view."""
+
+    roles: list[RawRole]
+    places: Places = IN_PLACE
+    patches: PinPatches | None = None
+    unseen: Finding | None = None
+
+
+def _pods(subject: Subject, record: PinRecord | None) -> _Pods:
+    source, workload = subject.source, subject.workload
+    if workload.runtime is None:
+        return _Pods(read_roles(source, workload))
+    jobset = subject.known.of_any_version(*_JOB_SET) or workloads().of_any_version(*_JOB_SET)
+    assert jobset is not None
+    reference = runtime_of(source, workload.runtime, subject.namespace)
+    try:
+        version, surroundings = subject.kind.version, subject.surroundings
+        run = read_run(source, reference, jobset, version=version, record=record, surroundings=surroundings)
+    except NotInView:
+        where = dotted(workload.runtime)
+        named = printable(f"{reference.kind.kind} {reference.name}")
+        return _Pods([], unseen=Finding("SST104", where, {"reference": named}))
+    return _Pods(run.roles, run.places, run.patches)
 
 
 class _Read(NamedTuple):
@@ -153,28 +188,36 @@ class _Read(NamedTuple):
     unset: tuple[str, ...] = ()
 
 
-def _commands(roles: Sequence[RawRole], source: Object, workload: Workload) -> list[_Read]:
+def _commands(roles: Sequence[RawRole], source: Object, workload: Workload, places: Places) -> list[_Read]:
     """What each container with devices says, and the command lines outside the pods. Where all these say nothing, the
     roles without devices speak for them: the launcher of an MPI job holds the command, its workers only listen."""
     budget = Budget()
     anywhere = any(role.devices for role in roles)
     read = [*_scripts(roles, source, workload, budget)] if anywhere else []
-    read += [_container(role, index, budget) for role in roles for index in role.resources.containers]
+    read += [_container(role, index, budget, places) for role in roles if role.devices for index in _with_devices(role)]
     if any(one.evidence or one.batch or one.trainers for one in read):
         return read
     for role in roles:
         if not role.devices:
             containers = objects(role.pod, "containers", role.spec)
-            read += [_container(role, index, budget) for index in range(len(containers))]
+            read += [_container(role, index, budget, places) for index in range(len(containers))]
     return read
 
 
-def _container(role: RawRole, index: int, budget: Budget) -> _Read:
+def _with_devices(role: RawRole) -> Sequence[int]:
+    """The containers that ask for devices; all of them where only an init container does."""
+    return role.resources.containers or range(len(objects(role.pod, "containers", role.spec)))
+
+
+def _container(role: RawRole, index: int, budget: Budget, places: Places) -> _Read:
     container, at = objects(role.pod, "containers", role.spec)[index], (*role.spec, "containers", index)
-    environment = Environment(container, at, budget)
-    programs = invocations(container, at, environment, budget)
+    try:
+        environment = Environment(container, at, budget, places)
+        programs = invocations(container, at, environment, budget)
+        image = text(container, "image", at)
+    except Unreadable as fault:
+        raise places.of_fault(fault) from None
     seen = sightings(programs, environment, at)
-    image = text(container, "image", at)
     trainers, unset = trainers_told(programs, at), environment.unset
     if sources := container.get("envFrom"):
         unset += tuple(f"envFrom[{index}]" for index in range(len(sources))) if isinstance(sources, list) else ()
@@ -226,6 +269,15 @@ def _started(source: Object, workload: Workload) -> bool:
         return workload.started is not None and bool(found(source, workload.started))
     except Unreadable:
         return False
+
+
+def name_of(obj: Object) -> str:
+    """What to call an object in a message; empty where it has no name that can be read."""
+    metadata = obj.get("metadata")
+    try:
+        return _name(metadata) if isinstance(metadata, dict) else ""
+    except Unreadable:
+        return ""
 
 
 def _name(metadata: Object) -> str:

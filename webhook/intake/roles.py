@@ -8,7 +8,7 @@ from webhook.intake.evidence import Evidence
 from webhook.intake.fields import EMPTY, Unreadable, count, flag, found, listed, text
 from webhook.intake.placement import read_placement
 from webhook.intake.resources import Resources, read_resources
-from webhook.model.job import Edit, Role
+from webhook.model.job import Edit, Overlay, Role
 from webhook.model.placement import Placement, Pointer
 from webhook.model.request import Object
 from webhook.model.workload import Each, Roles, Workload
@@ -22,6 +22,7 @@ class RawRole:
     """One role as its fields have it, before its command lines are read.
 
     `pod` is the pod spec, which stands at `spec`. `numbers` are the paths of the fields that hold the number of pods.
+    `overlay`: as in `Role`.
     """
 
     name: str
@@ -33,6 +34,7 @@ class RawRole:
     spec: Pointer
     resources: Resources
     placement: Placement
+    overlay: Overlay | None = None
 
     @property
     def devices(self) -> int:
@@ -73,6 +75,7 @@ def finished(role: RawRole, device_roles: Sequence[RawRole], told: Told, workloa
         placement=role.placement,
         spec=role.spec,
         replicas=_replicas(role, device_roles, told, workload) if role.devices and gang == role.pods else None,
+        overlay=role.overlay,
     )
 
 

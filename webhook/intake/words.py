@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from webhook.model.job import Edit
+from webhook.model.paths import within
 from webhook.model.placement import Pointer
 
 UNREAD = "\0"
@@ -165,24 +166,29 @@ class Budget:
         return True
 
 
+_SIGNS = {"=": "=", ":": ": "}
+
+
 class Number(NamedTuple):
-    """A number on a command line or in a variable: it stands in a word, from `start` to the word's end. `flag` is what
-    a person knows it by; one that ends in "=" is written key=value."""
+    """A number on a command line, in a variable or in a configuration file: it stands in a word, from `start` to the
+    word's end. `flag` is what a person knows it by; one that ends in "=" is written key=value, in ":" key: value.
+    `where` is the place of a file that is no part of the object."""
 
     flag: str
     words: Words
     at: int
     start: int
+    where: str = ""
 
     @property
     def text(self) -> str:
-        """What stands there."""
-        return self.words.texts[self.at][self.start :]
+        """What stands there; empty where nothing does."""
+        return self.words.texts[self.at][self.start :] if self.at < len(self.words.texts) else ""
 
     @property
     def name(self) -> str:
         """The flag without its sign."""
-        return self.flag.removesuffix("=")
+        return self.flag.rstrip("=:")
 
     @property
     def written(self) -> str:
@@ -190,38 +196,45 @@ class Number(NamedTuple):
         raw = self.words.word(self.at).raw
         return f"{self.name}={raw.partition('=')[2] if self.start else raw}"
 
+    @property
+    def at_path(self) -> Pointer | None:
+        """Where the number stands, be it in another object; None where that is in no string of any."""
+        found = self._piece()
+        return found[0].path if found else None
+
     def edit(self, *, plus: int = 0, times: int = 1, also: tuple[Edit, ...] = ()) -> Edit:
         """How to change the number; without a path where it stands in no string of the object."""
+        sign = _SIGNS.get(self.flag[-1:], " ")
+        found = self._piece()
+        if found is None:
+            return Edit(self.name, None, sign=sign)
+        (path, text, variable), low, high = found
+        name, sign = variable or self.name, "=" if variable else sign
+        if not within(path):
+            return Edit(name, None, sign=sign)
+        return Edit(
+            name, path, text[:low], text[high:], sign=sign, old=text[low:high], plus=plus, times=times, also=also
+        )
+
+    def _piece(self) -> tuple[Origin, int, int] | None:
+        """The string that the whole number stands in, and from where to where."""
         word = self.words.word(self.at)
         start, end = self.start, len(word.text)
-        sign = "=" if self.flag.endswith("=") else " "
         for piece in word.pieces:
             if end <= len(piece.text):
                 if start < 0 or piece.origin is None:
-                    break
-                path, text, variable = piece.origin
-                low, high = piece.start + start, piece.start + end
-                return Edit(
-                    variable or self.name,
-                    path,
-                    text[:low],
-                    text[high:],
-                    sign="=" if variable else sign,
-                    old=text[low:high],
-                    plus=plus,
-                    times=times,
-                    also=also,
-                )
+                    return None
+                return piece.origin, piece.start + start, piece.start + end
             start -= len(piece.text)
             end -= len(piece.text)
-        return Edit(self.name, None, sign=sign)
+        return None
 
     def insertion(self, flag: str, *, also: tuple[Edit, ...] = ()) -> Edit:
         """How to put another flag with a number behind this one."""
         after = self.words.word(self.at).after
         sign = "=" if flag.endswith("=") else " "
         flag = flag.removesuffix("=")
-        if after is None:
+        if after is None or not within(after.origin.path):
             return Edit(flag, None, sign=sign)
         origin, offset = after
         if offset is None:

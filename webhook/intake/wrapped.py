@@ -5,8 +5,10 @@ from typing import Any, NamedTuple
 
 from webhook.catalog.strict_yaml import YamlError, load_all
 from webhook.intake.fields import Unreadable, found, listed, mapping, objects, text
+from webhook.intake.runtime import shortest_job
 from webhook.model.placement import Pointer
 from webhook.model.request import Kind, Object
+from webhook.model.surroundings import Reference
 from webhook.model.workload import Each, HeldAs, Holds, Workload
 
 # A template of an Argo Workflow holds what its pod takes from here where it has none of its own.
@@ -17,16 +19,21 @@ _POD = Kind("", "v1", "Pod")
 
 
 class Held(NamedTuple):
-    """One object inside another, which stands at `at`."""
+    """One object inside another, which stands at `at`. `refers_to`: what it names is the object that holds it."""
 
     kind: Kind
     object: Object
     at: Pointer
+    refers_to: Reference | None = None
 
 
-def held_objects(source: Object, workload: Workload) -> Iterator[Held]:
-    """The objects inside a wrapper, at most so many of them. Raises Unreadable."""
+def held_objects(source: Object, workload: Workload, namespace: str = "") -> Iterator[Held]:
+    """The objects inside a wrapper in this namespace, at most so many of them. Raises Unreadable."""
     for holds in workload.holds:
+        if holds.held is HeldAs.RUNTIME:
+            job, reference = shortest_job(source, workload, namespace)
+            yield Held(_kind_named(holds), job, (), reference)
+            continue
         for number, (entry, at) in enumerate(_entries(source, holds)):
             if number == _MOST:
                 break
@@ -57,14 +64,18 @@ def _held(source: Object, holds: Holds, entry: Object, at: Pointer) -> Iterator[
     if value is None:
         return
     if holds.held is HeldAs.TEMPLATE:
-        kind, version, group = holds.kind.split(".", 2)
         if isinstance(value, dict):
-            yield Held(Kind(group, version, kind), value, at)
+            yield Held(_kind_named(holds), value, at)
             return
         raise Unreadable(at, "a map", value)
     documents: Iterable[Any] = _manifests(value, at) if holds.held is HeldAs.MANIFEST else (value,)
     for one in documents:
         yield Held(_kind(one, at), one, at)
+
+
+def _kind_named(holds: Holds) -> Kind:
+    kind, version, group = holds.kind.split(".", 2)
+    return Kind(group, version, kind)
 
 
 def _manifests(value: object, at: Pointer) -> Iterator[Any]:

@@ -106,6 +106,7 @@ class Reading:
     """A number read from the job, and where.
 
     `certain` is False for flags that some programs take per rank and others for the whole job (`--batch-size`).
+    `share_of` is the batch of all devices, where that is what the job tells and `value` a device's share of it.
     """
 
     value: int
@@ -113,6 +114,7 @@ class Reading:
     name: str
     certain: bool = True
     edit: Edit | None = None
+    share_of: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,13 +139,51 @@ class PinRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class Overlay:
+    """What the object lays over the pods of a role whose template stands in a runtime.
+
+    `at` is the pod spec, among these, that is ours to change, with its nodeSelector (None where there is none) and what
+    it has of affinity (as `Placement.affinity_depth`); None: there is none yet. `terms_at` is the pod spec in the
+    object that holds the node affinity in force; None where that stands in the runtime or nowhere. `takes_selector` and
+    `takes_affinity`: a nodeSelector, and a required node affinity, can be written for this role and no other.
+    """
+
+    at: Pointer | None = None
+    node_selector: Mapping[str, str] | None = None
+    affinity_depth: int = 0
+    terms_at: Pointer | None = None
+    takes_selector: bool = True
+    takes_affinity: bool = True
+
+
+class PatchShape(StrEnum):
+    """The field in which a TrainJob changes the pods of its runtime; each version of its API has one of them."""
+
+    POD_SPEC_OVERRIDES = "podSpecOverrides"
+    POD_TEMPLATE_OVERRIDES = "podTemplateOverrides"
+    RUNTIME_PATCHES = "runtimePatches"
+
+
+@dataclass(frozen=True, slots=True)
+class PinPatches:
+    """How a pin is written into an object that holds no pod template. `there`: the list is; `own` is the index of our
+    entry in it, and `own_jobs` whether that has a list of jobs to add to (runtimePatches alone)."""
+
+    shape: PatchShape
+    there: bool = False
+    own: int | None = None
+    own_jobs: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Role:
     """A group of identical pods.
 
     `pods` run at the same time, `gang` of them at the least (elastic jobs need fewer), `runs` in all over the job's
     life. `requests` are what the scheduler sees for one pod: CPU in thousandths under "cpu", everything else in whole
     units by resource name, devices included. `device` is the accelerator resource asked for, or empty, and `devices`
-    how many per pod. `spec` points at the pod spec. `replicas` is the number a suggestion may change.
+    how many per pod. `spec` points at the pod spec. `replicas` is the number a suggestion may change. `overlay`: the
+    pod spec stands in another object, and this in the one under review.
     """
 
     name: str
@@ -156,6 +196,7 @@ class Role:
     placement: Placement
     spec: Pointer
     replicas: Edit | None = None
+    overlay: Overlay | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,6 +297,8 @@ class TrainingJob:
     """The API server refuses a change of the pod template now (a batch/v1 Job that is not suspended or has started)."""
     selector_only: bool = False
     """Where the template may change at all, only nodeSelector and tolerations may (JobSet)."""
+    pin_patches: PinPatches | None = None
+    """How the pin is written where the pod templates stand in a runtime."""
     group: str = ""
     """What binds this pod to others that are objects of their own: a pod group's name, or the uid of a controller."""
     child_of: Kind | None = None

@@ -4,6 +4,22 @@ from typing import Any, Literal, NotRequired, TypedDict
 
 from webhook.model.placement import Pointer
 
+AFFINITY_TERMS = (
+    "affinity",
+    "nodeAffinity",
+    "requiredDuringSchedulingIgnoredDuringExecution",
+    "nodeSelectorTerms",
+)
+"""From a pod spec to the terms of its required node affinity."""
+
+MANAGER = "samestep.dev/pin"
+"""Names our entry among a TrainJob's runtimePatches; it has to be a domain-prefixed path (kubeflow/trainer v2.2,
+pkg/runtime/framework/plugins/jobset/jobset.go, Validate)."""
+
+JOBS_IN_PATCH = ("trainingRuntimeSpec", "template", "spec", "replicatedJobs")
+POD_IN_JOB = ("template", "spec", "template", "spec")
+"""From a replicated job, in a runtime and in a patch alike, to the pod spec."""
+
 
 class Operation(TypedDict):
     """One RFC 6902 operation. We never remove what a person wrote, so there is no `from`."""

@@ -10,8 +10,22 @@ _PLAIN = re.compile(r"[\w-]+\Z")
 _LONGEST = 64
 
 
+class Elsewhere(str):
+    """The first step of a path into another object than the one under review: what to call that object."""
+
+    __slots__ = ()
+
+
+def within(at: Pointer) -> bool:
+    """Whether a path stays in the object under review, so that a patch can reach what stands there."""
+    return not (at and isinstance(at[0], Elsewhere))
+
+
 def dotted(at: Pointer) -> str:
-    """A path as people read it: `spec.template.spec.containers[0].resources.limits[nvidia.com/gpu]`."""
+    """A path as people read it: `spec.template.spec.containers[0].resources.limits[nvidia.com/gpu]`; one into another
+    object begins with what that is called: `TrainingRuntime torch: spec.mlPolicy`."""
+    if not within(at):
+        return f"{printable(str(at[0]))}: {dotted(at[1:])}"
     steps = [_step(token if isinstance(token, int) else token[: _LONGEST + 1]) for token in at]
     return "".join(steps).removeprefix(".")
 

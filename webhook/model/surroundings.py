@@ -10,7 +10,8 @@ from webhook.model.request import Kind, Object
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """Which object is meant; `namespace` is empty for cluster-scoped kinds."""
+    """Which object is meant. `namespace` is empty for cluster-scoped kinds, and the version of `kind` always: a
+    reference seldom knows it, and an object is the same whatever version it is served in (its own apiVersion says)."""
 
     kind: Kind
     namespace: str
@@ -21,3 +22,14 @@ Surroundings: TypeAlias = Mapping[Reference, Object]
 """The objects in view, as decoded JSON. Only `intake` looks inside."""
 
 NOTHING_IN_VIEW: Surroundings = MappingProxyType({})
+
+
+def reference_of(obj: Object, namespace: str = "") -> Reference | None:
+    """What this object is looked up by; `namespace` is that of an object that names none. None where it has no name."""
+    match obj:
+        case {"apiVersion": str(api_version), "kind": str(kind), "metadata": {"name": str(name), **metadata}}:
+            own = metadata.get("namespace")
+            return Reference(
+                Kind(api_version.rpartition("/")[0], "", kind), own if isinstance(own, str) else namespace, name
+            )
+    return None

@@ -95,20 +95,21 @@ class Roles:
 
 
 class HeldAs(StrEnum):
-    """How a wrapper holds an object: whole; as its metadata and spec (the kind is `kind`); as YAML in a string; or as a
-    workflow's step that becomes a pod."""
+    """How a wrapper holds an object: whole; as its metadata and spec (the kind is `kind`); as YAML in a string; as a
+    workflow's step that becomes a pod; or as a runtime of that kind's jobs, for what the shortest of them would be."""
 
     OBJECT = "Object"
     TEMPLATE = "Template"
     MANIFEST = "Manifest"
     STEP = "Step"
+    RUNTIME = "Runtime"
 
 
 @dataclass(frozen=True, slots=True)
 class Holds:
     """Objects of other kinds inside this one, which its controller creates later. `object` starts at what `at` gives.
 
-    `kind` is "Kind.version.group" for what is held as a template."""
+    `kind` is "Kind.version.group" for what is held as a template or a runtime."""
 
     __pydantic_config__: ClassVar[ConfigDict] = _CONFIG
     at: Path
@@ -118,8 +119,8 @@ class Holds:
     kind: Annotated[str, Field(pattern=r"^[^.]+\.[^.]+\.")] = ""
 
     def __post_init__(self) -> None:
-        if (self.held is HeldAs.TEMPLATE) != bool(self.kind):
-            raise ValueError("kind: goes with held: Template, and only with it")
+        if (self.held in (HeldAs.TEMPLATE, HeldAs.RUNTIME)) != bool(self.kind):
+            raise ValueError("kind: goes with held: Template or Runtime, and only with these")
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,8 +199,8 @@ class Workload:
         shapes = sum((bool(self.roles), bool(self.holds), self.runtime is not None))
         if shapes > 1 or (shapes == 0) != (self.children is Children.SERVING):
             raise ValueError("one of roles:, holds: and runtime:, or children: Serving")
-        if bool(self.roles) != (self.coupling is not None):
-            raise ValueError("coupling: goes with roles:")
+        if bool(self.roles or self.runtime) != (self.coupling is not None):
+            raise ValueError("coupling: goes with roles: or runtime:")
 
     @property
     def elastic(self) -> bool:

@@ -165,3 +165,15 @@ def test_a_running_job_whose_pin_and_memory_both_went_wrong_is_denied() -> None:
 def test_a_pin_that_went_missing_unseen_is_told_by_the_validating_stage() -> None:
     stored = patched(ask(batched(16)))
     assert codes(ask(batched(32), old=stored, stage=Stage.VALIDATE)) == ["SST302"]
+
+
+def test_a_pin_moves_to_the_one_model_that_the_submitter_leaves() -> None:
+    known = nodes((RTX_5090, 2, 4), (RTX_PRO_6000, 2, 4))
+    for one in known:
+        one["metadata"]["labels"]["zone"] = "a" if RTX_5090.product in str(one) else "b"
+    stored = patched(ask(pytorchjob(), known))
+    assert worker(stored)["nodeSelector"] == {PRODUCT: RTX_PRO_6000.product}
+    changed = deepcopy(stored)
+    worker(changed)["nodeSelector"]["zone"] = "a"
+    moved = patched(ask(changed, known, old=stored))
+    assert worker(moved)["nodeSelector"] == {PRODUCT: RTX_5090.product, "zone": "a"}
