@@ -19,6 +19,7 @@ _HELD = {
     HeldAs.TEMPLATE: "the metadata and spec of one",
     HeldAs.MANIFEST: "a manifest: YAML in a string, of one or more objects",
     HeldAs.STEP: "a step that becomes a pod: its `container`, `script` or `containerSet`",
+    HeldAs.RUNTIME: "what the shortest job that names it would run",
 }
 
 _UNKNOWN = "`Unknown` is what the policy's `coupling.whenUnknown` says: pinned by default, never denied for room."
@@ -206,7 +207,11 @@ def _pin(one: Workload) -> str:
             "would come late."
         )
     if one.runtime is not None:
-        return f"Into the {one.kind} itself, in the shape that its installed definition knows; never into the runtime."
+        return (
+            f"Into the {one.kind} itself, as an entry of its own patches: `runtimePatches`, `podTemplateOverrides` or "
+            "`podSpecOverrides`, whichever its installed definition has. Never into the runtime, which others share. "
+            "[Why, and what cannot be written](../../decisions/0030-trainjob-pins.md)."
+        )
     places = [f"- `{_spec(roles)}.nodeSelector`" for roles in one.roles]
     affinity = "Where one value does not do, into the required node affinity beside it, each term of it."
     if one.selector_only:

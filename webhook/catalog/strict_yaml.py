@@ -6,14 +6,11 @@ from typing import Any
 
 import yaml
 
+from webhook.catalog.templates import braces_in, not_rendered
+
 
 class YamlError(ValueError):
-    """Not YAML that Kubernetes takes. The message has the line and the column where there is one; `line` is the line
-    alone, counted from 0."""
-
-    def __init__(self, message: str, line: int | None = None) -> None:
-        super().__init__(message)
-        self.line = line
+    """Not YAML that Kubernetes takes. The message has the line and the column where there is one."""
 
 
 def load_all(text: str) -> Iterator[Any]:
@@ -31,19 +28,22 @@ def load_all(text: str) -> Iterator[Any]:
     try:
         yield from yaml.load_all(text, Loader=_Loader)
     except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark
-        raise YamlError(_fault(error), mark.line if mark else None) from None
+        raise YamlError(_fault(error, text)) from None
     except yaml.YAMLError as error:
         raise YamlError(" ".join(str(error).split())) from None
     except RecursionError:
         raise YamlError("nested too deeply") from None
 
 
-def _fault(error: yaml.MarkedYAMLError) -> str:
-    """What is wrong, with its place."""
+def _fault(error: yaml.MarkedYAMLError, text: str) -> str:
+    """What is wrong, with its place; where braces of a template are the reason, that this is what it is."""
     problem = error.problem or error.context or "not YAML"
     mark = error.problem_mark
-    return f"line {mark.line + 1}, column {mark.column + 1}: {problem}" if mark else problem
+    if mark is None:
+        return problem
+    tool = braces_in(text, mark.line)
+    hint = f" ({not_rendered(tool)})" if tool else ""
+    return f"line {mark.line + 1}, column {mark.column + 1}: {problem}{hint}"
 
 
 def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from webhook.catalog.strict_yaml import YamlError, load_all
-from webhook.cli.templates import braces_in, not_rendered, placeholder_in
+from webhook.cli.templates import placeholder_in
 
 STDIN = Path("-")
 
@@ -51,13 +51,7 @@ def parse_documents(path: Path) -> Iterator[Document | Unreadable]:
                 yield from _objects(f"{name}#{index}", loaded)
             index += 1
     except YamlError as error:
-        yield Unreadable(f"{name}#{index}", _explained(error, text))
-
-
-def _explained(error: YamlError, text: str) -> str:
-    """What is wrong; where braces of a template are the reason, that this is what it is."""
-    tool = "" if error.line is None else braces_in(text, error.line)
-    return f"{error} ({not_rendered(tool)})" if tool else str(error)
+        yield Unreadable(f"{name}#{index}", str(error))
 
 
 def _objects(source: str, loaded: object) -> Iterator[Document | Unreadable]:

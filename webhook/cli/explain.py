@@ -12,8 +12,9 @@ from webhook.cli.explained import listing, show
 from webhook.cli.policies import policies_option, policy_from
 from webhook.cli.reading import Explained, Reader
 from webhook.cli.requests import request_of
-from webhook.cli.surroundings import LOOKED_UP
+from webhook.cli.surroundings import LOOKED_UP, surroundings_from
 from webhook.intake.admission import NotAReview
+from webhook.intake.wrapped import Held
 from webhook.policy.kinds import kinds_of
 
 
@@ -73,13 +74,13 @@ def page(code: Code) -> str:
 
 def _explain_files(ctx: click.Context, files: tuple[Path, ...], policies: Path | None, output: str) -> None:
     policy = policy_from(policies)
-    reader = Reader(policy, kinds_of(policy))
+    parsed = [one for path in files for one in parse_documents(path)]
+    documents = [one for one in parsed if isinstance(one, Document)]
+    problems = [one for one in parsed if isinstance(one, Unreadable)]
+    reader = Reader(policy, kinds_of(policy), surroundings_from(documents))
     found: list[tuple[str, Explained]] = []
-    problems: list[Unreadable] = []
-    for one in (one for path in files for one in parse_documents(path)):
-        if isinstance(one, Unreadable):
-            problems.append(one)
-        elif one.object["kind"] not in LOOKED_UP:
+    for one in documents:
+        if one.object["kind"] not in LOOKED_UP:
             try:
                 found.append((one.source, _explained(one, reader)))
             except NotAReview as error:
@@ -98,4 +99,4 @@ def _explain_files(ctx: click.Context, files: tuple[Path, ...], policies: Path |
 
 def _explained(one: Document, reader: Reader) -> Explained:
     request = request_of(one)
-    return reader.explained(request.object, request.kind, request.namespace, request.user)
+    return reader.explained(Held(request.kind, request.object, ()), request.namespace, request.user)

@@ -47,11 +47,13 @@ def _show(source: str, one: Explained, *, indent: int) -> None:
     _put(_kind(one), indent)
     if one.job is not None:
         click.echo()
-        _put(_roles(one.job.roles), indent)
+        if one.job.roles:
+            _put(_roles(one.job.roles), indent)
         for role in one.job.device_roles:
             if where := _lands(role.placement):
                 _put(f"{role.name} lands only where {where}", indent)
-        click.echo()
+        if one.job.roles:
+            click.echo()
         _put(_facts(one), indent)
     if one.ignored:
         click.echo()
@@ -64,7 +66,7 @@ def _show(source: str, one: Explained, *, indent: int) -> None:
             _put("A policy can teach the kind (spec.kinds).", indent)
     for inner in one.held:
         click.echo()
-        _show(f"{source} {inner.at}", inner, indent=indent)
+        _show(f"{source} {inner.at}".rstrip(), inner, indent=indent)
 
 
 def _put(printed: str | Table, indent: int) -> None:
@@ -89,7 +91,8 @@ def _kind(one: Explained) -> str:
     if one.job is None:
         return f"{read}; holds {len(one.held)} to be decided when created"
     if not one.job.device_roles:
-        return f"{read}; asks for no device: none of our business"
+        ours = ": none of our business" if one.job.coupling is Coupling.SINGLE else ""
+        return f"{read}; {one.job.coupling_because}{ours}"
     if one.scope is not None and one.scope.coupling is Coupling.SERVING:
         return f"{read}; it serves: out of scope"
     return read

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from webhook.catalog.launchers import launchers
 from webhook.decision.scope import Scope, scope
@@ -14,6 +14,7 @@ from webhook.model.job import Reading, Said, Told, TrainingJob
 from webhook.model.paths import dotted
 from webhook.model.policy import Policy
 from webhook.model.request import Kind, Object, User
+from webhook.model.surroundings import Surroundings
 from webhook.model.workload import Workload, Workloads
 
 _DEEPEST = 4
@@ -66,13 +67,18 @@ class Reader:
 
     policy: Policy
     known: Workloads
+    surroundings: Surroundings
 
-    def explained(self, obj: Object, kind: Kind, namespace: str, user: User) -> Explained:
-        """All that is read of this object and of those that it holds."""
-        return self._explained(Held(kind, obj, ()), namespace, user, 0)
-
-    def _explained(self, one: Held, namespace: str, user: User, depth: int) -> Explained:
-        found = read_job(one.object, kind=one.kind, namespace=namespace, user=user, known=self.known)
+    def explained(self, one: Held, namespace: str, user: User, depth: int = 0) -> Explained:
+        """All that is read of this object and of those that it holds, which `depth` others hold in turn."""
+        found = read_job(
+            one.object,
+            kind=one.kind,
+            namespace=namespace,
+            user=user,
+            known=self.known,
+            surroundings=self.surroundings,
+        )
         entry = self.known.of(one.kind)
         job = found if isinstance(found, TrainingJob) else None
         inside = found.held if isinstance(found, Wrapper) and depth < _DEEPEST else ()
@@ -87,10 +93,17 @@ class Reader:
             scope=scope(job, self.policy) if job else None,
             facts=tuple(_facts(job, entry, self.policy)) if job and entry else (),
             ignored=tuple(_ignored(job)) if job else (),
-            held=tuple(self._explained(inner, namespace, user, depth + 1) for inner in inside),
+            held=tuple(
+                self._seeing(inner, one.object).explained(inner, namespace, user, depth + 1) for inner in inside
+            ),
             findings=() if isinstance(found, Wrapper) else found.findings,
             at=dotted(one.at),
         )
+
+    def _seeing(self, inner: Held, holder: Object) -> "Reader":
+        if inner.refers_to is None:
+            return self
+        return replace(self, surroundings={**self.surroundings, inner.refers_to: holder})
 
 
 def _facts(job: TrainingJob, entry: Workload, policy: Policy) -> Iterator[Fact]:

@@ -100,6 +100,13 @@ def test_a_wrapper_shows_each_object_that_it_holds(explain: Explain, snapshot: S
     assert explain(outer).stdout == snapshot
 
 
+def test_a_train_job_is_read_with_the_runtime_that_it_names_and_not_without(snapshot: SnapshotAssertion) -> None:
+    case = Path(__file__).parents[2] / "corpus" / "train-job-with-only-a-runtime"
+    for files in (["trainjob.yaml"], ["trainjob.yaml", "runtime.yaml"]):
+        words = [word for name in files for word in ("-f", str(case / name))]
+        assert CliRunner().invoke(main, ["explain", *words], catch_exceptions=False).stdout == snapshot
+
+
 def test_a_kind_that_is_not_known_says_so_and_how_to_teach_it(explain: Explain, snapshot: SnapshotAssertion) -> None:
     assert explain(wrapped("Trainer", "example.com/v1", {"template": {"spec": pod()}})).stdout == snapshot
 
@@ -124,7 +131,7 @@ def test_what_cannot_be_read_is_told_with_its_field(explain: Explain, snapshot: 
 def test_the_pin_of_an_earlier_answer_and_the_state_are_shown(explain: Explain) -> None:
     record = json.dumps({"key": "gpu", "values": ["A"], "policy": "p"})
     obj = pytorchjob(pinned=record)
-    obj["status"] = {"conditions": [{"type": "Running"}]}
+    obj["status"] = {"startTime": "2027-01-01T00:00:00Z", "conditions": [{"type": "Running"}]}
     (item,) = items(explain(obj, options=("-o", "json")))
     assert item["state"] == {"suspended": False, "started": True, "templateFixed": False}
     assert {

@@ -1,5 +1,6 @@
 """What somebody meant to fill in first is told as that, with the tool; what programs expand is left alone."""
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,14 @@ def test_text_that_is_no_yaml_is_told_with_the_tool_it_is_for(file: Path, text: 
     said = fault(file, text)
     assert said.startswith("line ")
     assert f"(a template that was not rendered ({tool}): " in said
+
+
+@pytest.mark.parametrize("text", ["{{ ", "{{", "{{ a", "{{" + " " * 500, "$(", "${", "{{inputs.", "{%"])
+def test_a_text_of_nothing_but_braces_is_looked_at_in_time(file: Path, text: str) -> None:
+    began = time.process_time()
+    (one,) = read(file, f"a: [{text * (200_000 // len(text))}\n")
+    assert isinstance(one, Unreadable)
+    assert time.process_time() - began < 5
 
 
 def test_braces_elsewhere_are_not_blamed_for_a_slip(file: Path) -> None:
