@@ -144,7 +144,7 @@ class ByField:
 @dataclass(frozen=True, slots=True)
 class CouplingRule:
     """The coupling of several pods with devices where no launcher says more; the first of `by` that applies, else
-    `several`. A job whose pods serve says so also with one pod of several devices."""
+    `several`."""
 
     __pydantic_config__: ClassVar[ConfigDict] = _CONFIG
     several: Coupling
