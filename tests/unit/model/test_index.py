@@ -91,9 +91,7 @@ def test_a_changed_label_index_is_the_one_made_anew(before: dict[int, str], chan
 
 
 @given(amounts(), st.dictionaries(st.integers(0, 700), st.none() | st.integers(0, 10**7)))
-def test_a_changed_threshold_index_is_the_one_made_anew(
-    before: dict[int, int], changes: dict[int, int | None]
-) -> None:
+def test_a_changed_threshold_index_is_the_one_made_anew(before: dict[int, int], changes: dict[int, int | None]) -> None:
     after = {p: a for p, a in {**before, **changes}.items() if a is not None}
     old = ThresholdIndex((amount, position) for position, amount in before.items())
     assert old.changed(changes) == ThresholdIndex((amount, position) for position, amount in after.items())
