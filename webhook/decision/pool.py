@@ -26,7 +26,7 @@ class RolePool:
     """One device role: the nodes of the fleet on which a pod of it may land, and those of each model among them.
 
     `index` is its place in the job; `shape` is what a pod of it asks for, as a key. `now` are those of its nodes whose
-    passing state keeps no pod out.
+    passing state keeps no pod out, where what is free is known.
     """
 
     index: int
@@ -70,7 +70,12 @@ class TargetPool:
 
 def target_pool(job: TrainingJob, fleet: Fleet) -> TargetPool:
     """Selectors, affinity, tolerations and resources of each device role, by Kubernetes' own rules."""
-    roles = tuple(_role_pool(index, role, fleet) for index, role in enumerate(job.roles) if role.devices)
+    roles: list[RolePool] = []
+    for index, role in enumerate(job.roles):
+        if role.devices:
+            # Most jobs have one template, or the same one for a master and its workers.
+            alike = next((one for one in roles if _alike(one.role, role)), None)
+            roles.append(replace(alike, index=index, role=role) if alike else _role_pool(index, role, fleet))
     nodes = unknown = two_models = shares = 0
     models: dict[Model, Nodes] = {}
     for pool in roles:
@@ -82,7 +87,11 @@ def target_pool(job: TrainingJob, fleet: Fleet) -> TargetPool:
         for model, bits in pool.models.items():
             models[model] = models.get(model, 0) | bits
     ordered = dict(sorted(models.items(), key=lambda one: one[0].product))
-    return TargetPool(fleet, roles, nodes, unknown, two_models, shares, ordered)
+    return TargetPool(fleet, tuple(roles), nodes, unknown, two_models, shares, ordered)
+
+
+def _alike(one: Role, other: Role) -> bool:
+    return one.device == other.device and one.requests == other.requests and one.placement == other.placement
 
 
 def _role_pool(index: int, role: Role, fleet: Fleet) -> RolePool:
@@ -93,7 +102,7 @@ def _role_pool(index: int, role: Role, fleet: Fleet) -> RolePool:
         named = (bits for model, bits in column.models.items() if accelerators().canonical(model.product) in wanted)
         nodes &= reduce(or_, named, 0)
     models = {model: bits & nodes for model, bits in column.models.items() if bits & nodes} if column else {}
-    now = nodes & ~held_back(fleet, role.placement)
+    now = nodes & ~held_back(fleet, role.placement) if fleet.free is not None else 0
     return RolePool(index, role, frozenset(role.requests.items()), column, nodes, now, models)
 
 
@@ -152,8 +161,7 @@ def _candidate(
     if short is not None:
         out.append(short.reason)
     promised = taken.get((column.resource, model.product), 0)
-    ready = reduce(or_, (one.now for one in pool.roles if model in one.models), 0)
-    free = free_devices(pool.fleet, column.resource, nodes & ready)
+    free = free_devices(pool.fleet, column.resource, nodes & reduce(or_, (one.now for one in pool.roles)))
     return Candidate(
         model=model,
         nodes=nodes.bit_count(),

@@ -152,6 +152,7 @@ DS = '{"train_micro_batch_size_per_gpu": 7}'
         ("echo '{' > a; echo '\"train_micro_batch_size_per_gpu\": 7 }' >> a; @ a", 7),
         (f"echo '{DS}' > a && cp a /w/b.json && @ /w/b.json", 7),
         (f"echo '{DS}' > a && cat a > b; @ b", 7),
+        (f"E=; $E > b; $E | tee c; echo '{DS}' > a; @ a", 7),
         (f"echo '{DS}' > a; sed -i s/7/9/ a; @ a", None),
         (f"if [ -n x ]; then echo '{DS}' > a; fi; @ a", None),
         (f"echo '{DS}' > a; [ -n x ] && echo > a; @ a", None),
@@ -208,7 +209,9 @@ def test_a_file_may_name_another() -> None:
     accelerate = "distributed_type: DEEPSPEED\ndeepspeed_config:\n  deepspeed_config_file: /c/ds.json\n"
     files = {"c": {"a.yaml": accelerate, "ds.json": json.dumps(DEEPSPEED)}}
     seen = Seen("accelerate", "launch", "--config_file", "/c/a.yaml", "t.py", *HF, maps=files)
-    assert seen.settings["parallel"] == "zero3"
+    assert (seen.settings["parallel"], seen.unread) == ("zero3", [])
+    alone = Seen("accelerate", "launch", "--config_file", "/c/a.yaml", "t.py", maps=files)
+    assert (alone.micro, alone.batch.accumulation and alone.batch.accumulation.value) == (16, 2)
 
 
 OWN: dict[str, tuple[tuple[str, ...], str, int, dict[str, str]]] = {
