@@ -42,6 +42,11 @@ test: $(READY) ## All tests, the real control plane included
 test-fast: $(READY) ## The tests that need no control plane
 	$(BIN)/python -m pytest -n 2 --dist loadfile $(FAST)
 
+.PHONY: test-controllers
+test-controllers: controlplane ## Jobs of each kind on the real controllers of their projects (builds these once, in minutes)
+	$(BIN)/python -m controlplane build-controllers
+	$(BIN)/python -m pytest tests/controllers
+
 .PHONY: test-sizing-torch
 test-sizing-torch: $(READY) ## The parts of an estimate against PyTorch on the CPU (downloads gigabytes, in a venv of its own)
 	$(PYTHON) -m venv .venv-torch

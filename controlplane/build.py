@@ -21,7 +21,6 @@ MODULES = Path(__file__).parent / "go"
 _GOOS = platform.system().lower()
 _GOARCH = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
 _FLAGS = ("-trimpath", "-buildvcs=false")
-_TRAINING_OPERATOR = "github.com/kubeflow/training-operator"
 
 
 class ControlPlaneError(Exception):
@@ -44,7 +43,7 @@ class Group:
     binaries: Mapping[str, str] = field(default_factory=dict)
     """Name of the program: its main package."""
     files: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    """Name of a file: the module whose zip has it, and its path there."""
+    """Name of a file or a folder of files: the module whose zip has it, and its path there."""
     ldflags: str = "-s -w"
 
     @property
@@ -57,7 +56,24 @@ GROUPS = (
     Group(
         "crds",
         files={
-            "pytorchjobs.yaml": (_TRAINING_OPERATOR, "manifests/base/crds/kubeflow.org_pytorchjobs.yaml"),
+            "training-operator": ("github.com/kubeflow/training-operator", "manifests/base/crds"),
+            "pytorchjobs.yaml": (
+                "github.com/kubeflow/training-operator",
+                "manifests/base/crds/kubeflow.org_pytorchjobs.yaml",
+            ),
+            "mpi-operator": ("github.com/kubeflow/mpi-operator", "manifests/base/kubeflow.org_mpijobs.yaml"),
+            "trainer": ("github.com/kubeflow/trainer/v2", "manifests/base/crds"),
+            "trainer-2.1": ("samestep/trainer-2.1", "manifests/base/crds"),
+            "trainer-2.0": ("samestep/trainer-2.0", "manifests/base/crds"),
+            "kuberay": ("github.com/ray-project/kuberay/ray-operator", "config/crd/bases"),
+            "jobset": ("sigs.k8s.io/jobset", "config/components/crd/bases"),
+            "lws": ("sigs.k8s.io/lws", "config/crd/bases"),
+            "appwrapper": ("github.com/project-codeflare/appwrapper", "config/crd/bases"),
+            "kueue": ("sigs.k8s.io/kueue", "config/components/crd/bases"),
+            "argo-workflows": (
+                "github.com/argoproj/argo-workflows/v4",
+                "manifests/base/crds/full/argoproj.io_workflows.yaml",
+            ),
         },
     ),
     Group("nullwebhook", {"nullwebhook": "samestep/controlplane/nullwebhook"}),
@@ -111,7 +127,7 @@ def build(group: Group) -> Path:
     with _lock(folder.parent / f"{group.name}.lock", group):
         if not folder.exists():
             _require_go(group)
-            _say(f"building {', '.join(group.artifacts)} (once; kept in {folder})")
+            _say(f"building {group.name}: {', '.join(group.artifacts)} (once; kept in {folder})")
             started = time.monotonic()
             with tempfile.TemporaryDirectory(prefix=f"{group.name}-", dir=folder.parent) as scratch:
                 into = Path(scratch) / "out"
@@ -134,7 +150,11 @@ def _build_binaries(group: Group, into: Path) -> None:
 def _copy_files(group: Group, into: Path) -> None:
     for name, (module, path) in group.files.items():
         source = Path(json.loads(_go(group, "mod", "download", "-json", module))["Dir"]) / path
-        shutil.copyfile(source, into / name)
+        # File by file, since the module cache's folders are not writable, and copies of them would not be either.
+        for file in (each for each in (source, *source.rglob("*")) if each.is_file()):
+            target = into / name / file.relative_to(source)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(file, target)
 
 
 def _go(group: Group, *arguments: str) -> str:
@@ -143,7 +163,7 @@ def _go(group: Group, *arguments: str) -> str:
     )
     if done.returncode != 0:
         said = "\n".join(done.stderr.splitlines()[-20:])
-        raise BuildError(f"go {arguments[0]} failed for {', '.join(group.artifacts)}:\n{said}")
+        raise BuildError(f"go {arguments[0]} failed for {group.name}:\n{said}")
     return done.stdout
 
 

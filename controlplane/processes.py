@@ -4,7 +4,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -29,13 +29,21 @@ class Processes:
         self._running: dict[str, subprocess.Popen[bytes]] = {}
         self._reaper = subprocess.Popen(["sh", "-c", _REAPER], stdin=subprocess.PIPE, start_new_session=True)
 
-    def start(self, name: str, command: Sequence[str | Path]) -> None:
-        """Raises ProcessError where one of that name has been started and not stopped."""
+    def start(self, name: str, command: Sequence[str | Path], environment: Mapping[str, str] | None = None) -> None:
+        """Starts it with these environment variables besides ours.
+
+        Raises ProcessError where one of that name has been started and not stopped.
+        """
         if name in self._running:
             raise ProcessError(f"{name} has been started already")
         with self.log(name).open("ab") as log:
             self._running[name] = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                env=os.environ | (environment or {}),
             )
         self._tell_reaper()
 

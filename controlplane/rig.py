@@ -4,6 +4,7 @@ import base64
 import json
 import os
 import random
+import shutil
 import socket
 import ssl
 import subprocess
@@ -11,7 +12,6 @@ import tempfile
 import urllib.request
 from collections.abc import Iterable
 from contextlib import ExitStack
-from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -19,8 +19,9 @@ import urllib3
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-from controlplane.api import Api, ApiError
+from controlplane.api import Api
 from controlplane.build import ControlPlaneError, artifact
+from controlplane.crds import CrdSet, install
 from controlplane.processes import Processes
 
 # The users of the token file and the groups of each.
@@ -48,6 +49,10 @@ class ControlPlane:
     """
 
     url: str
+    directory: Path
+    """Where state, kubeconfigs and the logs are."""
+    ca_file: Path
+    """The certificate that the API server has made itself for 127.0.0.1, and its authority; the key lies beside it."""
     kubeconfig: Path
     """Of a cluster administrator."""
     api: Api
@@ -61,7 +66,9 @@ class ControlPlane:
 
     def __enter__(self) -> Self:
         with ExitStack() as undo:
-            self._dir = self._given_dir or Path(undo.enter_context(tempfile.TemporaryDirectory(prefix="controlplane-")))
+            self.directory = self._given_dir or Path(
+                undo.enter_context(tempfile.TemporaryDirectory(prefix="controlplane-"))
+            )
             self._start(undo)
             self._exit = undo.pop_all()
         return self
@@ -81,14 +88,15 @@ class ControlPlane:
                 "kubectl",
             )
         }
-        etcd, etcd_peer, self._port, scheduler, manager, kwok = _free_ports(6)
+        etcd, etcd_peer, self._port, scheduler, manager, kwok = free_ports(6)
         self._etcd_url = f"http://127.0.0.1:{etcd}"
         self.url = f"https://127.0.0.1:{self._port}"
-        self._ca_file = self._dir / "apiserver" / "apiserver.crt"
+        self.ca_file = self.directory / "apiserver" / "apiserver.crt"
+        self._kubectl_cache = self.directory / "kubectl"
         self._write_credentials()
         self.kubeconfig = self.kubeconfig_for("admin")
         self.api = self.api_for("admin")
-        self.processes = Processes(self._dir)
+        self.processes = Processes(self.directory)
         undo.callback(self.processes.close)
 
         self._start_etcd(etcd_peer)
@@ -96,9 +104,9 @@ class ControlPlane:
         self._start_scheduler(scheduler)
         self._start_controller_manager(manager)
         self._start_kwok(kwok)
-        self.processes.wait("kube-scheduler", lambda: _is_ok(f"https://127.0.0.1:{scheduler}/readyz"))
-        self.processes.wait("kube-controller-manager", lambda: _is_ok(f"https://127.0.0.1:{manager}/healthz"))
-        self.processes.wait("kwok", lambda: _is_ok(f"http://127.0.0.1:{kwok}/readyz"))
+        self.processes.wait("kube-scheduler", lambda: is_ok(f"https://127.0.0.1:{scheduler}/readyz"))
+        self.processes.wait("kube-controller-manager", lambda: is_ok(f"https://127.0.0.1:{manager}/healthz"))
+        self.processes.wait("kwok", lambda: is_ok(f"http://127.0.0.1:{kwok}/readyz"))
 
     def _start_etcd(self, peer_port: int) -> None:
         peer = f"http://127.0.0.1:{peer_port}"
@@ -106,7 +114,7 @@ class ControlPlane:
             "etcd",
             [
                 self._programs["etcd"],
-                f"--data-dir={self._dir / 'etcd'}",
+                f"--data-dir={self.directory / 'etcd'}",
                 f"--listen-client-urls={self._etcd_url}",
                 f"--advertise-client-urls={self._etcd_url}",
                 f"--listen-peer-urls={peer}",
@@ -115,7 +123,7 @@ class ControlPlane:
                 "--unsafe-no-fsync",
             ],
         )
-        self.processes.wait("etcd", lambda: _is_ok(f"{self._etcd_url}/health"))
+        self.processes.wait("etcd", lambda: is_ok(f"{self._etcd_url}/health"))
 
     def start_apiserver(self, *extra_flags: str) -> None:
         """Starts it on its port and data, and waits until it is ready. Raises ProcessError."""
@@ -124,7 +132,7 @@ class ControlPlane:
             [
                 self._programs["kube-apiserver"],
                 f"--etcd-servers={self._etcd_url}",
-                f"--cert-dir={self._ca_file.parent}",
+                f"--cert-dir={self.ca_file.parent}",
                 f"--secure-port={self._port}",
                 "--bind-address=127.0.0.1",
                 "--advertise-address=127.0.0.1",
@@ -139,7 +147,7 @@ class ControlPlane:
                 *extra_flags,
             ],
         )
-        self.processes.wait("kube-apiserver", lambda: _is_ok(f"{self.url}/readyz"))
+        self.processes.wait("kube-apiserver", lambda: is_ok(f"{self.url}/readyz"))
 
     def stop_apiserver(self) -> None:
         # It stops listening at once, but would wait a minute for the components to close their connections.
@@ -174,7 +182,7 @@ class ControlPlane:
                 f"--secure-port={port}",
                 "--leader-elect=false",
                 f"--service-account-private-key-file={self._service_account_key}",
-                f"--root-ca-file={self._ca_file}",
+                f"--root-ca-file={self.ca_file}",
                 "--use-service-account-credentials=true",
                 "--kube-api-qps=1000",
                 "--kube-api-burst=2000",
@@ -199,17 +207,17 @@ class ControlPlane:
         )
 
     def _write_credentials(self) -> None:
-        self._service_account_key = self._dir / "service-account.key"
+        self._service_account_key = self.directory / "service-account.key"
         key = rsa.generate_private_key(public_exponent=65_537, key_size=2048)
         pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
         self._service_account_key.write_bytes(pem)
-        self._token_file = self._dir / "tokens.csv"
+        self._token_file = self.directory / "tokens.csv"
         lines = [f'{self._token(user)},{user},{user},"{groups}"' for user, groups in _USERS.items()]
         self._token_file.write_text("\n".join(lines) + "\n")
 
     def kubeconfig_for(self, user: str) -> Path:
         """Of `admin`, of `nobody` (who has no rights), or of an existing `system:serviceaccount:NAMESPACE:NAME`."""
-        cluster = {"server": self.url, "certificate-authority": str(self._ca_file)}
+        cluster = {"server": self.url, "certificate-authority": str(self.ca_file)}
         content = {
             "apiVersion": "v1",
             "kind": "Config",
@@ -218,13 +226,13 @@ class ControlPlane:
             "clusters": [{"name": "rig", "cluster": cluster}],
             "users": [{"name": user, "user": {"token": self._token(user)}}],
         }
-        path = self._dir / f"{user.replace(':', '-')}.kubeconfig"
+        path = self.directory / f"{user.replace(':', '-')}.kubeconfig"
         path.write_text(json.dumps(content, indent=2))
         return path
 
     def api_for(self, user: str) -> Api:
         """The API as the same users see it."""
-        return Api(self.url, self._ca_file, self._token(user))
+        return Api(self.url, self.ca_file, self._token(user))
 
     def _token(self, user: str) -> str:
         if user in _USERS:
@@ -240,7 +248,7 @@ class ControlPlane:
         # A cache of its own: the port may have been another control plane's, with other kinds.
         settings = {
             "KUBECONFIG": str(self.kubeconfig),
-            "KUBECACHEDIR": str(self._dir / "kubectl"),
+            "KUBECACHEDIR": str(self._kubectl_cache),
             "KUBERC": "off",
         }
         done = subprocess.run(
@@ -258,24 +266,11 @@ class ControlPlane:
         """`kubectl apply` of objects of any kind. Raises KubectlError."""
         self.kubectl("apply", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
 
-    def install_crds(self, *names: str) -> None:
-        """Registers custom resource definitions, each an artifact's name, and waits until their kinds are served.
-
-        Raises KubectlError, ProcessError; BuildError and GoUnavailableError where the cache lacks one.
-        """
+    def install_crds(self, *names: CrdSet) -> None:
+        """Registers the definitions of these sets, one after the other, as `controlplane.crds.install` does."""
         for name in names:
-            # Server-side, since such definitions are too large for the annotation of a client-side apply.
-            applied = self.kubectl("apply", "--server-side", "-o", "json", "-f", artifact(name)).stdout
-            spec = json.loads(applied)["spec"]
-            path = f"/apis/{spec['group']}/{spec['versions'][0]['name']}/{spec['names']['plural']}"
-            self.processes.wait("kube-apiserver", partial(self._is_served, path))
-
-    def _is_served(self, path: str) -> bool:
-        try:
-            self.api.get(path)
-        except ApiError:  # 404 first, then 429 or 503 while its storage starts
-            return False
-        return True
+            if install(self.api, self.processes, name):
+                shutil.rmtree(self._kubectl_cache, ignore_errors=True)  # it may know a version that is gone
 
     def add_nodes(self, nodes: Iterable[dict[str, Any]]) -> None:
         """Creates them and waits until pods can be scheduled on every node there is. Raises ProcessError."""
@@ -336,8 +331,8 @@ class ControlPlane:
         return answer
 
 
-def _is_ok(url: str) -> bool:
-    """Whether one of the components, each of which may show a certificate of its own, answers 200."""
+def is_ok(url: str) -> bool:
+    """Whether a process of this machine answers 200, whatever certificate it shows."""
     unverified = ssl.create_default_context()
     unverified.check_hostname = False
     unverified.verify_mode = ssl.CERT_NONE
@@ -348,8 +343,8 @@ def _is_ok(url: str) -> bool:
         return False
 
 
-def _free_ports(count: int) -> list[int]:
-    """Ports on which nothing listens now."""
+def free_ports(count: int) -> list[int]:
+    """Ports of 127.0.0.1 on which nothing listens now. Raises ControlPlaneError where there are too few."""
     free: list[int] = []
     for port in random.sample(_PORTS, len(_PORTS)):
         with socket.socket() as probe:

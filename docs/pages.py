@@ -13,7 +13,7 @@ import yaml
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
-from webhook.catalog.accelerators import Product, Vendor, accelerators
+from webhook.catalog.accelerators import Figure, Product, Vendor, accelerators
 from webhook.catalog.codes import codes
 from webhook.catalog.workloads import workloads
 from webhook.cli import main as program
@@ -22,6 +22,8 @@ from webhook.cluster.handlers import STAGES
 from webhook.cluster.world import Worlds
 from webhook.fleet.build import build_fleet
 from webhook.fleet.nodes import read_node
+from webhook.fleet.remembered import ANNOTATION
+from webhook.fleet.signs import TWO_MODELS_KEY
 from webhook.model.policy import Policy
 from webhook.model.request import Kind, Request
 from webhook.model.workload import Each, Roles, Workload
@@ -45,6 +47,7 @@ def pages() -> dict[str, str]:
         "kinds.md": _kinds(),
         "launchers.md": _launchers(),
         "metrics.md": _metrics(),
+        "nodes.md": _nodes(),
         "policy.md": _policy(),
     }
 
@@ -118,8 +121,11 @@ def _fields(part: Mapping[str, Any], schema: Mapping[str, Any], prefix: str = ""
         if "properties" in one:
             yield from _fields(one, schema, f"{path}.")
             continue
-        default = _written(written["default"]) if written.get("default") is not None else ""
+        default = _written(written["default"]) if written.get("default") not in (None, "") else ""
         yield f"`{path}`", _values(one, schema), default, written.get("description", "")
+        entry = _resolved(one.get("items", {}), schema)
+        if "properties" in entry:
+            yield from _fields(entry, schema, f"{path}[].")
 
 
 def _resolved(written: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -133,6 +139,10 @@ def _resolved(written: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapping[
 def _values(one: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
     if "items" in one:
         return f"list of {_values(_resolved(one['items'], schema), schema)}"
+    if "properties" in one:
+        return "entries"
+    if isinstance(one.get("additionalProperties"), dict):
+        return f"map of text to {_values(one['additionalProperties'], schema)}"
     if "const" in one or "enum" in one:
         return _code(one.get("enum", [one.get("const")]))
     if "pattern" in one:
@@ -248,35 +258,102 @@ def _variables(named: Mapping[str, Any]) -> str:
 
 
 def _accelerators() -> str:
-    sources = _catalog("accelerators.yaml")["sources"]
+    products = accelerators().products
     return _page(
         "webhook/catalog/accelerators.yaml",
         "# Accelerators",
-        "Nodes say what they hold; the memory of a product here counts only where a node has no memory label. A figure "
-        "on which sources disagree is left out.",
-        "## Vendors",
-        _table(
-            ("vendor", "resources", "product labels, first wins", "memory labels"), map(_vendor, accelerators().vendors)
-        ),
-        "## Products",
-        _table(
-            ("product", "also", "in messages", "memory MiB", "BF16 TFLOPS", "GB/s", "source"),
-            map(_product, accelerators().products),
+        "What is known of each product. Nodes say what they hold: a memory here counts only where a node, or its "
+        "ResourceSlices, say nothing ([what is read of nodes](nodes.md)). Compute is dense BF16, or FP16 (marked) for "
+        "products without BF16. A figure on which sources disagree is marked `~` and tells what others say; without "
+        "a better one there is no figure. `samestep catalog` prints the same. An Accelerator object "
+        "([how to label nodes](../how-to/label-nodes.md)) adds a product or overrides a figure.",
+        *(
+            f"## {vendor.name}\n\nStack: {vendor.stack}.\n\n"
+            + _table(
+                ("product", "also", "in messages", "memory MiB", "TFLOPS", "GB/s", "interconnect", "sources"),
+                (_product(one) for one in products if one.vendor == vendor.name),
+            )
+            for vendor in accelerators().vendors
         ),
         "## Sources",
-        "\n".join(f"- {name}: {told}" for name, told in sources.items()),
+        "\n".join(f"- {name}: {told}" for name, told in accelerators().sources.items()),
     )
 
 
-def _vendor(one: Vendor) -> tuple[str, ...]:
-    memory = ", ".join(f"`{key.key}` ({key.unit})" for key in one.memory_keys)
-    return one.name, _code(one.resources + one.share_resources), _code(one.product_keys), memory
-
-
 def _product(one: Product) -> tuple[object, ...]:
-    figures = (f"{figure:g}" if figure else "" for figure in (one.bf16_tflops, one.bandwidth_gbps))
+    sources = [*one.source, *one.aliases.values(), *(source for each in one.figures.values() for source in each.source)]
+    compute = _figure(one.bf16) or (f"{_figure(one.fp16)} (FP16)" if one.fp16 else "")
+    memory = "unified" if one.unified else "display card" if one.display else _figure(one.memory)
+    link = one.interconnect.value if one.interconnect else ""
     name = accelerators().short_name(one.product)
-    return f"`{one.product}`", _code(one.aliases), name, one.memory_mib, *figures, ", ".join(one.source)
+    named = ", ".join(dict.fromkeys([*sources, *(one.interconnect.source if one.interconnect else ())]))
+    return f"`{one.product}`", _code(one.aliases), name, memory, compute, _figure(one.bandwidth), link, named
+
+
+def _figure(one: Figure | None) -> str:
+    if one is None:
+        return ""
+    said = ", ".join(f"{source}: {value:.10g}" for source, value in one.disagree.items())
+    return f"~ {f'{one.value:.10g} ' if one.value else ''}({said})" if said else f"{one.value:.10g}"
+
+
+def _nodes() -> str:
+    return _page(
+        "webhook/catalog/accelerators.yaml",
+        "# What is read of nodes",
+        "By vendor: which resources are devices, and which labels, annotations and ResourceSlices tell what they are. "
+        "Keys count in the order given. [How to label nodes](../how-to/label-nodes.md) says what to do where none is "
+        "there, [how to mend odd nodes](../how-to/mend-odd-nodes.md) what becomes of nodes that contradict themselves.",
+        "The model is what the labels of the policy's `modelLabels` say, then the vendor's product label, then what "
+        "lists the devices, then a cloud's label with a name that the catalog knows, then the type of the machine. "
+        "Memory is what the vendor's label says, then the ResourceSlice, then [the catalog](accelerators.md); never a "
+        "number in a name. One product's memory is the least over its nodes.",
+        *(f"## {vendor.name}\n\n{_table(('what', 'where'), _read_of(vendor))}" for vendor in accelerators().vendors),
+        "## Of every node\n\n"
+        + _table(
+            ("what", "where"),
+            (
+                ("devices of two models", f"`{TWO_MODELS_KEY}`: `true`, or `false` against signs that mislead"),
+                ("its name, labels and uid", "`metadata`"),
+                ("whether it is being deleted", "`metadata.deletionTimestamp`"),
+                ("taints, and whether it is cordoned", "`spec.taints`, `spec.unschedulable`"),
+                ("what pods may ask for", "`status.allocatable`, `status.capacity` of accelerators"),
+                ("whether it is ready", "`status.conditions`"),
+                ("since when a label may have changed", "`status.nodeInfo.bootID`"),
+                ("what a snapshot remembers", f"the annotation `{ANNOTATION}`"),
+            ),
+        ),
+    )
+
+
+def _read_of(one: Vendor) -> Iterator[tuple[str, str]]:
+    memory = (
+        f"`{key.key}` (a bare number is {key.unit}{' of all cards' * (key.per == 'node')})" for key in one.memory_keys
+    )
+    slices = one.slices
+    figures = f"`{slices.product}`{f', memory `{slices.memory}`' if slices.memory else ''}" if slices else ""
+    rows = {
+        "whole devices": _code(one.resources),
+        "shares, by the resource's name": _code(one.share_resources),
+        "product": _code(one.product_keys),
+        "product, by clouds": _code(one.cloud_keys),
+        "product, by the machine's type": ", ".join(f"`{kind}` {name}" for kind, name in one.instance_types.items()),
+        "memory": ", ".join(memory),
+        "devices of that product": _code([one.count_key] if one.count_key else ()),
+        "how often each is offered": _code([one.replicas_key] if one.replicas_key else ()),
+        "cards in all": _code(one.card_keys),
+        "one label for each value": _code(f"{key}.…" for key in one.counted_keys),
+        "several share a device": _code([*one.share_products, *_meant(one.share_labels)]),
+        "slices": _code([*one.slice_products, *_meant(one.slice_labels)]),
+        "half set": _code(one.invalid_products),
+        "annotations that list devices": _code(one.registers),
+        "ResourceSlices": f"driver `{slices.driver}`: product {figures}" if slices else "",
+    }
+    return ((what, where) for what, where in rows.items() if where)
+
+
+def _meant(labels: Mapping[str, Iterable[str]]) -> Iterator[str]:
+    return (f"{key}: {' | '.join(values)}" for key, values in labels.items())
 
 
 def _catalog(name: str) -> dict[str, Any]:

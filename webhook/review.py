@@ -47,7 +47,7 @@ def _review(request: Request, world: World, depth: int = 0) -> Review:
     old = _read(request, request.old_object, world) if request.operation == "UPDATE" and request.old_object else None
     policy = world.policy
     sized = size(job, policy)
-    case = Case(job, sized, world.fleet, policy, request.now)
+    case = Case(job, sized, world.fleet, policy, request.now, promises=world.promises)
     decision = _decide(request, case, old if isinstance(old, TrainingJob) else None)
     decision = replace(decision, findings=(*decision.findings, *job.findings))
     decision = _unreadable_denies(decision, case, old)

@@ -17,15 +17,20 @@ from controlplane.nodes import hard_fleet
 from tests.samples import Json, pod, pytorchjob
 from webhook.fleet.build import build_fleet
 from webhook.fleet.nodes import read_node
+from webhook.intake.read import read_job
+from webhook.model.demand import DemandSource
 from webhook.model.fleet import Fleet
+from webhook.model.job import TrainingJob
 from webhook.model.policy import Policy
 from webhook.model.request import Kind, Request, User
 from webhook.model.verdict import Verdict
 from webhook.model.world import World
 from webhook.review import review
+from webhook.sizing.demand import size as size_rank
 
 SIZES = (10, 100, 1_000, 10_000)
 ROUNDS = 30
+ESTIMATED = ("--model_name_or_path=meta-llama/Llama-3.1-70B", "--fsdp=full_shard", "--bf16", "--block_size=4096")
 CALLS = 20
 
 
@@ -40,6 +45,10 @@ def main() -> None:
         f"review(), {size:,} nodes": lambda world=world: review(request, world)  # type: ignore[misc]
         for size, world in worlds.items()
     }
+    estimated = read_job(sized_job(6 << 10, *ESTIMATED), kind=request.kind, namespace="team-a", user=request.user)
+    assert isinstance(estimated, TrainingJob)
+    assert size_rank(estimated, Policy()).demand.source is DemandSource.ESTIMATED
+    timed["size() of an estimate"] = lambda: size_rank(estimated, Policy())
     timed["json.loads, 100 KiB"] = lambda: json.loads(body)
     medians = measure(timed)
     table = Table("what", "median µs", f"against {SIZES[0]} nodes", "against json.loads", box=None)
@@ -67,11 +76,13 @@ def fleet_of(size: int) -> Fleet:
     return build_fleet(node for one in hard_fleet(size) if (node := read_node(one)) is not None)
 
 
-def sized_job(size: int) -> Json:
-    """A PyTorchJob of about `size` bytes: two roles, selectors, environment variables to fill it up."""
-    spec = pod(command=("torchrun", "--nproc-per-node=2", "train.py", "--per_device_train_batch_size=32"))
+def sized_job(size: int, *flags: str) -> Json:
+    """A PyTorchJob of about `size` bytes: two roles, selectors, environment variables to fill it up. It declares its
+    memory, unless it has these flags instead."""
+    spec = pod(command=("torchrun", "--nproc-per-node=2", "train.py", "--per_device_train_batch_size=32", *flags))
     spec["containers"][0]["resources"]["requests"] = {"cpu": "16", "memory": "128Gi"}
-    obj = pytorchjob(spec, workers=3, memory_fixed="4Gi", memory_per_sample="1100Mi")
+    declared = {} if flags else {"memory_fixed": "4Gi", "memory_per_sample": "1100Mi"}
+    obj = pytorchjob(spec, workers=3, **declared)
     obj["spec"]["pytorchReplicaSpecs"]["Master"] = {"replicas": 1, "template": {"spec": json.loads(json.dumps(spec))}}
     roles = obj["spec"]["pytorchReplicaSpecs"]
     environment: list[Json] = []

@@ -1,10 +1,11 @@
 """TrainJobs under each version of their API: the real definitions on a real API server, without their controller."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
-from controlplane.crds import CrdSet
 
+from controlplane.crds import CrdSet
 from controlplane.rig import ControlPlane
 from tests.cluster.team import LARGE, PRODUCT, Json, Team
 from tests.unit.intake.runtimes import node, override, patch, replicated, runtime, train_job
@@ -46,18 +47,23 @@ def version(control_plane: ControlPlane, request: pytest.FixtureRequest) -> CrdS
 @pytest.fixture
 def trainers(team: Team, version: CrdSet) -> Iterator[Team]:
     """The team, once the webhook pins what names the runtime."""
-    field = SHAPES[version][0]
-
-    def pinned() -> bool:
-        asked = team.apply(train_job_of("probe"), "--dry-run=server", "-o", f"jsonpath={{.spec.{field}}}", check=False)
-        return LARGE in asked.stdout
-
-    team.cluster.processes.wait("samestep", pinned, timeout_s=60)
+    await_pin(team, version, train_job_of("probe"))
     yield team
     team.kubectl("delete", "trainjobs", "--all")
 
 
-def train_job_of(name: str, **spec: Json) -> Json:
+def await_pin(team: Team, version: CrdSet, job: Json) -> None:
+    """Waits until the job would be pinned if it were created."""
+    field = SHAPES[version][0]
+
+    def pinned() -> bool:
+        asked = team.apply(job, "--dry-run=server", "-o", f"jsonpath={{.spec.{field}}}", check=False)
+        return LARGE in asked.stdout
+
+    team.cluster.processes.wait("samestep", pinned, timeout_s=60)
+
+
+def train_job_of(name: str, **spec: Any) -> Json:  # noqa: ANN401 - fields of a TrainJob
     job: Json = train_job(**spec)
     return {**job, "metadata": {"name": name}}
 
@@ -115,11 +121,13 @@ def test_a_job_before_its_runtime_is_admitted_and_told(trainers: Team, version: 
     assert field not in trainers.get("trainjob", "early")["spec"]
 
 
-def test_a_runtime_that_was_created_a_moment_ago_is_seen(trainers: Team, version: CrdSet) -> None:
+def test_a_runtime_of_the_namespace_is_seen_and_is_not_the_one_of_the_cluster(trainers: Team, version: CrdSet) -> None:
     field, ours, _ = SHAPES[version]
     trainers.apply(runtime(node(gpus="2"), nodes=4, kind="TrainingRuntime"))
-    trainers.apply(train_job_of("fresh", ref={"kind": "TrainingRuntime", "name": "torch"}))
-    assert trainers.get("trainjob", "fresh")["spec"][field] == [ours]
+    job = train_job_of("near", ref={"kind": "TrainingRuntime", "name": "torch"})
+    await_pin(trainers, version, job)
+    trainers.apply(job)
+    assert trainers.get("trainjob", "near")["spec"][field] == [ours]
 
 
 def test_a_runtime_is_told_what_awaits_its_jobs(trainers: Team) -> None:

@@ -115,8 +115,8 @@ def _candidate(one: Candidate, chosen: tuple[Model, ...]) -> dict[str, Any]:
         "usableMib": _whole(one.usable_mib),
         "nodes": one.nodes,
         "devicesThere": one.devices,
-        # What is free now is not looked at yet: null, never a guess.
-        "devicesNow": None,
+        # Null where the pods are not in view, never a guess.
+        "devicesNow": one.devices_now,
         "feasible": not one.out,
         "because": [_CODE[reason] for reason in one.out],
         "chosen": one.model in chosen,

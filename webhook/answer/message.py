@@ -26,7 +26,8 @@ def message(review: Review) -> str:
     if leading.code in _TABLE:
         lines += ["", *(f"  {row}" for row in _table(review))]
     if leading.code == "SST201" and review.demand.assumptions:
-        lines += ["", one_line(texts()["estimated"].format(assumptions="; ".join(review.demand.assumptions)))]
+        basis = texts()["basis"][review.demand.source]
+        lines += ["", one_line(basis.format(assumptions="; ".join(review.demand.assumptions)))]
     if review.suggestions:
         lines += ["", texts()["suggestions"]["header"], *(f"  - {suggested(one)}" for one in review.suggestions)]
     return "\n".join([*lines, one_line(end)])

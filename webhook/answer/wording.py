@@ -31,11 +31,13 @@ def gib(mib: float, *, unit: bool = True) -> str:
 def need(demand: Demand) -> str:
     """What every GPU must have, with where the figure is from; empty where it is not known."""
     low, likely, high = demand.low_mib, demand.likely_mib, demand.high_mib
-    if low is None or likely is None or high is None:
+    if low is None:
         return ""
     words = texts()["need"]
+    if likely is None or high is None:
+        return str(words["bound"].format(low=gib(low)))
     if low == high:
-        return str(words["exact"].format(low=gib(low)))
+        return str(words[demand.source].format(low=gib(low)))
     figures = {"low": gib(low, unit=False), "likely": gib(likely), "high": gib(high, unit=False)}
     return str(words["interval"].format(**figures))
 

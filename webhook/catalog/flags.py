@@ -1,6 +1,7 @@
-"""Flags as parsers take them: spellings, and tables in which each flag stands once."""
+"""Flags as parsers take them: spellings, what numbers mean, and tables in which each flag stands once."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
 from typing import TypeVar
@@ -13,6 +14,33 @@ class Spelling(StrEnum):
 
     EXACT = "Exact"
     BOTH = "Both"
+
+
+class Means(StrEnum):
+    """What a number on a command line, or in a configuration file, is."""
+
+    NODES = "nodes"
+    PER_NODE = "perNode"
+    TOTAL = "total"
+    MICRO_BATCH = "microBatch"
+    ACCUMULATION = "accumulation"
+    GLOBAL_BATCH = "globalBatch"
+
+
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """What a flag, key or variable says.
+
+    Of a micro-batch: `certain` where it is that of one device, `by_launcher` where a launcher that starts a process for
+    each device makes it so; `accumulation_flag` is how accumulation is spelled beside it, empty if unknown. Of a global
+    batch: `shared` where each device takes its share of it, so that the micro-batch follows.
+    """
+
+    means: Means
+    certain: bool = True
+    by_launcher: bool = False
+    shared: bool = False
+    accumulation_flag: str = ""
 
 
 def spelled(flags: Iterable[str], spelling: Spelling) -> Iterator[str]:

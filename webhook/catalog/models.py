@@ -12,6 +12,8 @@ import yaml
 from pydantic import ConfigDict, Field, TypeAdapter
 from pydantic.alias_generators import to_camel
 
+from webhook.catalog.sizing import Interval
+
 _CONFIG = ConfigDict(alias_generator=to_camel, extra="forbid")
 _Count = Annotated[int, Field(gt=0)]
 _Some = Annotated[int, Field(ge=0)]
@@ -135,8 +137,21 @@ class ModelSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class Measured:
+    """What training took in somebody's published measurements, in MiB as `nvidia-smi` shows it: `fixed` whatever the
+    micro-batch, `per_sample` for each sample. `how` says what was trained: input, precision, optimizer."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = _CONFIG
+    precision: Literal["mixed", "fp32"]
+    how: str
+    fixed: Interval
+    per_sample: Interval
+
+
+@dataclass(frozen=True, slots=True)
 class OtherModel:
-    """A vision, speech or diffusion model: only its parameters are known, layers are not."""
+    """A vision, speech or diffusion model: its layers are not known, only its parameters, and for some what training
+    them took."""
 
     __pydantic_config__: ClassVar[ConfigDict] = _CONFIG
     name: str
@@ -145,16 +160,18 @@ class OtherModel:
     source: str
     aliases: tuple[str, ...] = ()
     patterns: tuple[str, ...] = ()
+    measured: tuple[Measured, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Guess:
-    """A model known by a size in its name alone: the leanest, likeliest and heaviest that it may be."""
+    """A model of which something is guessed (`because`): the leanest, likeliest and heaviest that it may be."""
 
     name: str
     low: ModelSpec
     likely: ModelSpec
     high: ModelSpec
+    because: str = "is guessed from the size in its name"
 
 
 class Models:

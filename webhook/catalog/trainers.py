@@ -1,13 +1,13 @@
 """Trainers: the flags of each family, what their values say of memory, and how a trainer is known (launchers.yaml)."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Annotated, ClassVar, TypeAlias
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Annotated, ClassVar, Final, TypeAlias
 
 from pydantic import ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from webhook.catalog.flags import Spelling, once, spelled
+from webhook.catalog.flags import Meaning, Means, Spelling, once, spelled
 
 _CONFIG = ConfigDict(alias_generator=to_camel, extra="forbid")
 _Names = tuple[Annotated[str, Field(min_length=1)], ...]
@@ -22,6 +22,9 @@ Assigned: TypeAlias = tuple[str, str] | None
 Says: TypeAlias = str | Mapping[str, Assigned]
 """The setting whose value a flag gives, or what each word of its value assigns."""
 
+OWN: Final = "Flags"
+"""What a file holds whose keys are the trainer's own flags."""
+
 
 @dataclass(frozen=True, slots=True)
 class Trainer:
@@ -35,8 +38,15 @@ class Trainer:
     programs: _Names = ()
     accumulation: _Names = ()
     global_batch: _Names = ()
+    shared_batch: _Names = ()
+    nodes: _Names = ()
+    per_node: _Names = ()
+    total: _Names = ()
+    where: _Names = ()
     spelling: Spelling = Spelling.EXACT
     certain: bool = True
+    by_launcher: bool = False
+    key_value: bool = False
     trains: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     known_by: _Names = ()
     training: _Names = ()
@@ -47,17 +57,48 @@ class Trainer:
     variables: _Names = ()
     settings: Settings = field(default_factory=dict)
     config_files: Mapping[str, Assignment] = field(default_factory=dict)
+    holds: Mapping[str, str] = field(default_factory=dict)
     defaults: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def own(self) -> bool:
+        """Whether its flags count only for its own programs, or beside flags that tell it."""
+        return bool(self.programs or self.where)
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A configuration file whose keys are no flags; configs.yaml says what each field is."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = _CONFIG
+    name: str
+    source: str
+    micro_batch: _Names = ()
+    accumulation: _Names = ()
+    global_batch: _Names = ()
+    shared_batch: _Names = ()
+    nodes: _Names = ()
+    total: _Names = ()
+    implies: Mapping[str, str] = field(default_factory=dict)
+    settings: Settings = field(default_factory=dict)
+    holds: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Parser:
-    """A trainer's flags, or those of a launcher that say something of memory, ready to look up."""
+    """A trainer's flags, those of a launcher that say something of memory, or the keys of a configuration file, ready
+    to look up. `holds` is what the files that flags name hold: OWN, or the name of a format. `batch` and `counts` are
+    a format's; those of flags are in tables for all trainers at once. `key_value`: flags are also given as key=value.
+    """
 
     name: str
     says: Mapping[str, Says]
     config_files: Mapping[str, Assigned]
     implies: Mapping[str, str]
+    holds: Mapping[str, str] = field(default_factory=dict)
+    batch: Mapping[str, Meaning] = field(default_factory=dict)
+    counts: Mapping[str, Means] = field(default_factory=dict)
+    key_value: bool = False
     operand: str = ""
     training: frozenset[str] = frozenset()
     train: frozenset[str] = frozenset()
@@ -103,6 +144,54 @@ def read_trainers(entries: Sequence[Trainer]) -> Trainers:
     )
 
 
+def read_formats(entries: Sequence[Format]) -> Mapping[str, Parser]:
+    """The entries by name, ready to look up."""
+    return once(
+        (
+            one.name,
+            Parser(
+                one.name,
+                read_settings(one.settings, Spelling.EXACT),
+                {},
+                one.implies,
+                one.holds,
+                batch=meanings([one]),
+                counts=counts(one, Spelling.EXACT),
+            ),
+        )
+        for one in entries
+    )
+
+
+def meanings(entries: Iterable[Trainer | Format]) -> Mapping[str, Meaning]:
+    """What numbers of a batch mean, by flag or key. Several families may share their accumulation flag, and none its
+    micro-batch flag."""
+    batches: list[tuple[str, Meaning]] = []
+    others: dict[str, Meaning] = {}
+    for one in entries:
+        beside = one.accumulation[0] if one.accumulation and isinstance(one, Trainer) else ""
+        batch = Meaning(Means.MICRO_BATCH, accumulation_flag=beside)
+        spelling = Spelling.EXACT
+        if isinstance(one, Trainer):
+            batch = replace(batch, certain=one.certain, by_launcher=one.by_launcher)
+            spelling = one.spelling
+        batches.extend((flag, batch) for flag in spelled(one.micro_batch, spelling))
+        for meaning, flags in (
+            (Meaning(Means.ACCUMULATION), one.accumulation),
+            (Meaning(Means.GLOBAL_BATCH), one.global_batch),
+            (Meaning(Means.GLOBAL_BATCH, shared=True), one.shared_batch),
+        ):
+            others.update((flag, meaning) for flag in spelled(flags, spelling))
+    return once([*batches, *others.items()])
+
+
+def counts(one: Trainer | Format, spelling: Spelling) -> Mapping[str, Means]:
+    """What numbers of nodes and processes mean, by flag or key."""
+    per_node = one.per_node if isinstance(one, Trainer) else ()
+    named = {Means.NODES: one.nodes, Means.PER_NODE: per_node, Means.TOTAL: one.total}
+    return once((flag, means) for means, flags in named.items() for flag in spelled(flags, spelling))
+
+
 def read_settings(settings: Settings, spelling: Spelling) -> Mapping[str, Says]:
     """What each flag says. Raises ValueError where two are one flag."""
     return once((flag, _says(text)) for key, text in settings.items() for flag in spelled([key], spelling))
@@ -118,7 +207,9 @@ def _parser(one: Trainer, base: Trainer | None) -> Parser:
     family = [base, one] if base else [one]
     says: dict[str, Says] = {}
     config_files: dict[str, Assigned] = {}
+    holds: dict[str, str] = {}
     for entry in family:
+        holds.update((flag, what) for key, what in entry.holds.items() for flag in spelled([key], spelling))
         says.update(read_settings(entry.settings, spelling))
         config_files.update(read_config_files(entry.config_files, spelling))
 
@@ -130,12 +221,10 @@ def _parser(one: Trainer, base: Trainer | None) -> Parser:
         says=says,
         config_files=config_files,
         implies={},
+        holds=holds,
+        key_value=any(entry.key_value for entry in family),
         operand=one.operand or (base.operand if base else ""),
-        training=every(
-            flag
-            for entry in family
-            for flag in (*entry.micro_batch, *entry.accumulation, *entry.global_batch, *entry.training)
-        ),
+        training=every(flag for entry in family for flag in (*_batch(entry), *entry.training)),
         train=every(flag for entry in family for flag in entry.train),
         evaluation=every(flag for entry in family for flag in entry.evaluation),
         partial=tuple(text for entry in family for text in entry.partial),
@@ -144,8 +233,11 @@ def _parser(one: Trainer, base: Trainer | None) -> Parser:
 
 
 def _flags(one: Trainer, by_name: Mapping[str, Trainer]) -> Iterable[str]:
-    batch = (*one.micro_batch, *one.accumulation, *one.global_batch)
-    yield from spelled((*batch, *one.settings, *one.config_files), _spelling(one, by_name))
+    yield from spelled((*_batch(one), *one.settings, *one.config_files), _spelling(one, by_name))
+
+
+def _batch(one: Trainer) -> Iterator[str]:
+    yield from (*one.micro_batch, *one.accumulation, *one.global_batch, *one.shared_batch)
 
 
 def _spelling(one: Trainer, by_name: Mapping[str, Trainer]) -> Spelling:

@@ -2,6 +2,7 @@
 
 import click
 
+from webhook.cli.catalog import catalog
 from webhook.cli.check import check
 from webhook.cli.explain import explain
 from webhook.cli.fleet import fleet
@@ -17,7 +18,7 @@ def main() -> None:
     """Keeps every GPU training job on one GPU model."""
 
 
-for command in (check, explain, fleet, serve, size):
+for command in (catalog, check, explain, fleet, serve, size):
     # Its own too: click keeps the help option of a command's first call, with or without the group.
     command.context_settings.update(_SETTINGS)
     main.add_command(command)

@@ -16,7 +16,7 @@ from webhook.answer.message import message
 from webhook.answer.response import patch
 from webhook.answer.warnings import warnings
 from webhook.cli.documents import Document, Unreadable, parse_documents
-from webhook.cli.surroundings import LOOKED_UP, fleet_from, surroundings_from
+from webhook.cli.surroundings import LOOKED_UP, offline, surroundings_from
 from webhook.intake.admission import NotAReview, read_request
 from webhook.model.policy import Policy
 from webhook.model.request import Kind, Request, Stage
@@ -49,7 +49,8 @@ class Item:
     "fleets",
     type=click.Path(path_type=Path),
     multiple=True,
-    help="Nodes: `kubectl get nodes -o yaml` or `samestep fleet -o yaml`. Repeatable.",
+    help="Nodes: `kubectl get nodes -o yaml` or `samestep fleet --snapshot`. Pods beside them count as what is in use. "
+    "Repeatable.",
 )
 @click.option("--policies", type=click.Path(path_type=Path), help="Directory or file with a TrainingPolicy.")
 @click.option("-o", "--output", type=click.Choice(["text", "json", "yaml"]), default="text", show_default=True)
@@ -64,15 +65,15 @@ def check(
     found = [one for path in files for one in parse_documents(path)]
     documents = [one for one in found if isinstance(one, Document)]
     problems = [one for one in found if isinstance(one, Unreadable)]
-    fleet, unreadable = fleet_from(fleets, (one for one in documents if one.object["kind"] == "Node"))
-    problems += unreadable
+    known = offline(fleets, (one for one in documents if one.object["kind"] == "Node"))
+    problems += known.problems
     if not fleets and not any(one.object["kind"] == "Node" for one in documents):
         raise click.UsageError("no nodes to decide on: give --fleet FILE (kubectl get nodes -o yaml)")
     try:
         policy = load_policy(policies) if policies is not None else Policy()
     except PolicyError as error:
         raise click.UsageError(str(error)) from None
-    world = World(fleet, policy, surroundings_from(documents))
+    world = World(known.fleet, policy, surroundings_from(documents), pinned=known.pinned)
     items: list[Item] = []
     for one in documents:
         if one.object["kind"] in LOOKED_UP:

@@ -1,25 +1,41 @@
 """`samestep fleet`: the fleet as decisions see it, and its snapshot."""
 
+import asyncio
 import json
 import sys
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import AsyncIterator, Iterable
+from contextlib import suppress
+from dataclasses import asdict
+from http import HTTPStatus
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import yaml
+from pydantic.alias_generators import to_camel
 from rich.console import Console
 from rich.table import Table
 
 from webhook.answer.wording import gib
-from webhook.cli.surroundings import fleet_from
-from webhook.fleet.build import build_fleet
-from webhook.fleet.nodes import NodeError, read_node
+from webhook.cli.documents import Document, Unreadable, parse_documents
+from webhook.fleet.build import Used
+from webhook.fleet.pods import Usage
+from webhook.fleet.read import FleetRead, read_fleet
 from webhook.fleet.snapshot import to_objects
-from webhook.fleet.summary import summarize
-from webhook.model.fleet import Fleet
+from webhook.fleet.summary import ModelSummary, OddNode, odd_nodes, summarize
+from webhook.intake.pods import PodError, read_pod
+from webhook.model.policy import Policy
+from webhook.policy.load import PolicyError, load_policy
 
-_PAGE = 250
+if TYPE_CHECKING:
+    from webhook.cluster.access import Client
+
+_PAGE = "250"
+_SHOWN = 4
+_NODES = "/api/v1/nodes"
+_SLICES = "/apis/resource.k8s.io/v1/resourceslices"
+_PODS = "/api/v1/pods"
 
 
 @click.command()
@@ -29,79 +45,161 @@ _PAGE = 250
     "files",
     type=click.Path(path_type=Path),
     multiple=True,
-    help="Nodes from files (`kubectl get nodes -o yaml`, or a snapshot) instead of a cluster. Repeatable.",
+    help="Nodes from files (`kubectl get nodes -o yaml`, or a snapshot) instead of a cluster; Pods, "
+    "ResourceSlices and Accelerators beside them count. Repeatable.",
 )
 @click.option("--kubeconfig", type=click.Path(path_type=Path), help="Which kubeconfig to use for a live cluster.")
 @click.option("--context", help="Which context of it.")
+@click.option("--policies", type=click.Path(path_type=Path), help="A policy whose modelLabels count.")
 @click.option("-o", "--output", type=click.Choice(["table", "json", "yaml"]), default="table", show_default=True)
+@click.option("--snapshot", is_flag=True, help="Print the nodes as --fleet takes them, with what decisions need alone.")
 @click.pass_context
 def fleet(
-    ctx: click.Context, files: tuple[Path, ...], kubeconfig: Path | None, context: str | None, output: str
+    ctx: click.Context,
+    files: tuple[Path, ...],
+    kubeconfig: Path | None,
+    context: str | None,
+    policies: Path | None,
+    output: str,
+    snapshot: bool,  # noqa: FBT001 - click passes it by name
 ) -> None:
-    """Show the nodes with accelerators, by model. -o json|yaml prints a snapshot for --fleet FILE."""
+    """Show the nodes with accelerators: by model, and the odd ones with the reasons."""
+    try:
+        labels = (load_policy(policies) if policies is not None else Policy()).model_labels
+    except PolicyError as error:
+        raise click.UsageError(str(error)) from None
     if files:
-        known, problems = fleet_from(files)
-        for problem in problems:
-            click.echo(f"unreadable: {problem}", err=True)
+        read, problems = _from_files(files, labels)
     else:
-        known, problems = _live(kubeconfig, context), []
-    if output == "table":
-        Console(width=None if sys.stdout.isatty() else 120).print(_table(known))
+        read, problems = _live(kubeconfig, context, labels), []
+    for problem in (*problems, *(Unreadable(place, fault) for place, fault in read.faults)):
+        click.echo(f"unreadable: {problem}", err=True)
+    if snapshot:
+        _print({"apiVersion": "v1", "kind": "List", "items": to_objects(read.fleet)}, output)
     else:
-        snapshot = {"apiVersion": "v1", "kind": "List", "items": to_objects(known)}
-        click.echo(
-            json.dumps(snapshot, indent=2) if output == "json" else yaml.safe_dump(snapshot, sort_keys=False).rstrip()
-        )
-    ctx.exit(2 if problems else 0)
+        models = summarize(read.fleet, model_labels=labels, catalog=read.catalog)
+        odd = odd_nodes(read.fleet, model_labels=labels, catalog=read.catalog)
+        if output == "table":
+            _tables(models, odd)
+        else:
+            _print(_document(models, odd), output)
+    ctx.exit(2 if problems or read.faults else 0)
 
 
-def _table(known: Fleet) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="")
-    for title, justify in (("MODEL", "left"), ("RESOURCE", "left"), ("MEMORY", "right"), ("NODES", "right")):
-        table.add_column(title, justify="right" if justify == "right" else "left", no_wrap=True)
-    table.add_column("THERE", justify="right")
-    table.add_column("NOW", justify="right")
-    table.add_column("NOTES")
-    for row in summarize(known):
-        memory = gib(row.memory_mib) if row.memory_mib is not None else "unknown"
-        notes = ", ".join(row.notes)
+def _from_files(files: Iterable[Path], labels: tuple[str, ...]) -> tuple[FleetRead, list[Unreadable]]:
+    found = [one for path in files for one in parse_documents(path)]
+    documents = [(one.source, one.object) for one in found if isinstance(one, Document)]
+    pods = [obj for _, obj in documents if obj["kind"] == "Pod"]
+    read = read_fleet(documents, model_labels=labels, used=_used(pods) if pods else None)
+    return read, [one for one in found if isinstance(one, Unreadable)]
+
+
+def _used(pods: Iterable[dict[str, Any]]) -> Used:
+    usage = Usage()
+    for obj in pods:
+        # A pod whose requests cannot be read is none that an API server has taken.
+        with suppress(PodError):
+            usage.change(None, read_pod(obj))
+    return usage.used
+
+
+def _tables(models: Iterable[ModelSummary], odd: Iterable[OddNode]) -> None:
+    console = Console(width=None if sys.stdout.isatty() else 120)
+    console.print(_by_model(list(models)))
+    reasons: dict[str, list[str]] = defaultdict(list)
+    for node in odd:
+        for reason in node.reasons:
+            reasons[reason].append(node.name)
+    if reasons:
+        console.print()
+        console.print(_by_reason(reasons))
+
+
+def _by_model(models: list[ModelSummary]) -> Table:
+    free = any(row.devices_free is not None for row in models)
+    table = _table(
+        *("MODEL", "RESOURCE", "MEMORY", "NODES", "THERE", "NOW", *(["FREE"] if free else []), "NOTES"),
+        right=("MEMORY", "NODES", "THERE", "NOW", "FREE"),
+    )
+    for row in models:
+        memory = row.memory_mib or row.share_mib
+        figures = [row.nodes, row.devices_there, row.devices_now, *([row.devices_free] if free else [])]
         table.add_row(
-            row.model, row.resource, memory, str(row.nodes), str(row.devices_there), str(row.devices_now), notes
+            row.model, row.resource, gib(memory) if memory else "unknown", *map(str, figures), ", ".join(row.notes)
         )
     return table
 
 
-def _live(kubeconfig: Path | None, context: str | None) -> Fleet:
-    nodes = []
-    for obj in _pages(kubeconfig, context):
+def _by_reason(reasons: dict[str, list[str]]) -> Table:
+    table = _table("ODD NODES", "COUNT", "WHICH", right=("COUNT",))
+    for reason, names in reasons.items():
+        more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+        table.add_row(reason, str(len(names)), ", ".join(names[:_SHOWN]) + more)
+    return table
+
+
+def _table(*titles: str, right: tuple[str, ...]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="")
+    for title in titles:
+        folds = title in ("NOTES", "WHICH", "ODD NODES")
+        table.add_column(title, justify="right" if title in right else "left", no_wrap=not folds)
+    return table
+
+
+def _document(models: Iterable[ModelSummary], odd: Iterable[OddNode]) -> dict[str, Any]:
+    return {
+        "apiVersion": "samestep.dev/v1alpha1",
+        "kind": "FleetSummary",
+        "models": [{to_camel(key): value for key, value in asdict(row).items()} for row in models],
+        "oddNodes": [asdict(node) for node in odd],
+    }
+
+
+def _print(document: dict[str, Any], output: str) -> None:
+    text = json.dumps(document, indent=2)
+    if output != "json":
+        text = yaml.safe_dump(json.loads(text), sort_keys=False).rstrip()
+    click.echo(text)
+
+
+def _live(kubeconfig: Path | None, context: str | None, labels: tuple[str, ...]) -> FleetRead:
+    # The clients take half a second to import; commands that read files do without them.
+    import aiohttp
+
+    from webhook.cluster.access import Access, AccessError, StatusError, reason
+
+    async def listed(client: "Client", path: str) -> list[dict[str, Any]] | None:
+        """None where we may not, or where there is no such kind."""
         try:
-            node = read_node(obj)
-        except NodeError:
-            continue
-        if node is not None:
-            nodes.append(node)
-    return build_fleet(nodes)
+            return [one async for one in _pages(client, path)]
+        except StatusError as error:
+            if error.status not in (HTTPStatus.NOT_FOUND, HTTPStatus.FORBIDDEN):
+                raise
+            return None
 
-
-def _pages(kubeconfig: Path | None, context: str | None) -> Iterator[dict[str, Any]]:
-    # The client takes half a second to import; commands that read files do without it.
-    import urllib3
-    from kubernetes import client, config
+    async def look() -> FleetRead:
+        async with Access(kubeconfig, context).client() as client:
+            objects = [("", {**one, "kind": "Node"}) async for one in _pages(client, _NODES)]
+            slices, pods = await listed(client, _SLICES), await listed(client, _PODS)
+            objects += [("", {**one, "kind": "ResourceSlice"}) for one in slices or ()]
+            return read_fleet(objects, model_labels=labels, used=None if pods is None else _used(pods))
 
     try:
-        config.load_kube_config(str(kubeconfig) if kubeconfig else None, context=context)  # type: ignore[no-untyped-call]
-        core, token = client.CoreV1Api(), ""
-        while True:
-            # Undecoded, as the API server sent it: its types are not what the signature says.
-            answer: Any = core.list_node(limit=_PAGE, _continue=token or None, _preload_content=False)
-            page = json.loads(answer.data)
-            yield from page["items"]
-            token = page["metadata"].get("continue", "")
-            if not token:
-                return
-    except config.ConfigException as error:
+        return asyncio.run(look())
+    except AccessError as error:
         raise click.ClickException(f"no cluster to ask: {error}") from None
-    except client.ApiException as error:
-        raise click.ClickException(f"the API server refused to list nodes: {error.status} {error.reason}") from None
-    except urllib3.exceptions.HTTPError as error:
-        raise click.ClickException(f"the API server cannot be reached: {type(error).__name__}") from None
+    except StatusError as error:
+        raise click.ClickException(f"the API server refused to list nodes: {error}") from None
+    except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
+        raise click.ClickException(f"the API server cannot be reached: {reason(error)}") from None
+
+
+async def _pages(client: "Client", path: str) -> AsyncIterator[dict[str, Any]]:
+    token = ""
+    while True:
+        page = json.loads(await client.get(path, {"limit": _PAGE, **({"continue": token} if token else {})}))
+        for item in page["items"]:
+            yield item
+        token = page["metadata"].get("continue", "")
+        if not token:
+            return

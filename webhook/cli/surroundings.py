@@ -1,14 +1,18 @@
 """Offline, a world is made of files."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 from webhook.cli.documents import Document, Unreadable, parse_documents
-from webhook.fleet.build import build_fleet
-from webhook.fleet.nodes import NodeError, read_node
-from webhook.model.fleet import Fleet, Node
+from webhook.fleet.growth import autoscaler_growth, node_pool_growth
+from webhook.fleet.pods import Usage
+from webhook.fleet.read import read_fleet
+from webhook.intake.pods import PodError, read_pod
+from webhook.model.fleet import Fleet
+from webhook.model.pods import Pinned, Pod
 from webhook.model.request import Kind
 from webhook.model.surroundings import Surroundings, reference_of
 
@@ -38,21 +42,63 @@ def surroundings_from(documents: Iterable[Document]) -> Surroundings:
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class Offline:
+    """What files tell of a cluster, and what of them could not be read."""
+
+    fleet: Fleet
+    pinned: Pinned
+    problems: list[Unreadable]
+
+
 def fleet_from(paths: Iterable[Path], also: Iterable[Document] = ()) -> tuple[Fleet, list[Unreadable]]:
-    """The fleet of the Node documents in these files and of `also`, and what could not be read. Documents of other
-    kinds are left alone. A node that comes twice counts as its last one (snapshots may overlap)."""
-    nodes: dict[str, Node] = {}
-    problems: list[Unreadable] = []
+    """The fleet of the documents in these files and of `also`, and what could not be read."""
+    found = offline(paths, also)
+    return found.fleet, found.problems
+
+
+def offline(paths: Iterable[Path], also: Iterable[Document] = ()) -> Offline:
+    """What the documents in these files, and `also`, tell of a cluster.
+
+    Nodes make the fleet; one that comes twice counts as its last one (snapshots may overlap). Where Pods are among
+    them, what they ask for is in use on their nodes; where there are none, what is free is not known. NodePools and the
+    status of the cluster autoscaler tell whether nodes may be added. Other documents are left alone.
+    """
     found = [*(one for path in paths for one in parse_documents(path)), *also]
-    for one in found:
-        if isinstance(one, Unreadable):
-            problems.append(one)
-        elif one.object["kind"] == "Node":
+    problems = [one for one in found if isinstance(one, Unreadable)]
+    documents = [one for one in found if isinstance(one, Document)]
+    pods: list[Pod] = []
+    seen = False
+    for one in documents:
+        if (one.object["apiVersion"], one.object["kind"]) == ("v1", "Pod"):
+            seen = True
             try:
-                node = read_node(one.object)
-            except NodeError as error:
+                pod = read_pod(one.object)
+            except PodError as error:
                 problems.append(Unreadable(one.source, str(error)))
                 continue
-            if node is not None:
-                nodes[node.name] = node
-    return build_fleet(nodes.values()), problems
+            pods += [pod] if pod is not None else []
+    usage = Usage({pod.uid: pod for pod in pods}.values())
+    read = read_fleet(
+        ((one.source, one.object) for one in documents),
+        used=usage.used if seen else None,
+        grows=growth(one.object for one in documents),
+    )
+    problems += [Unreadable(place, fault) for place, fault in read.faults]
+    return Offline(read.fleet, usage.pinned, problems)
+
+
+def growth(objects: Iterable[dict[str, Any]]) -> str:
+    """What of these objects may add nodes, in a few words."""
+    pools, status = [], []
+    for one in objects:
+        if one["kind"] == "NodePool" and one["apiVersion"].startswith("karpenter.sh/"):
+            pools.append(one)
+        elif one["kind"] == "ConfigMap" and _name(one) == "cluster-autoscaler-status":
+            status.append(one)
+    return "; ".join(filter(None, (node_pool_growth(pools), autoscaler_growth(status))))
+
+
+def _name(obj: dict[str, Any]) -> object:
+    metadata = obj.get("metadata")
+    return metadata.get("name") if isinstance(metadata, dict) else None

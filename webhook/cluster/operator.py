@@ -1,4 +1,5 @@
-"""kopf's operator: it finds out which kinds there are, selects the handler of a request, and starts the reflector."""
+"""kopf's operator: it finds out which kinds there are, selects the handler of a request, and has the cluster
+followed."""
 
 import asyncio
 import logging
@@ -11,8 +12,8 @@ import kopf
 
 from webhook.catalog.workloads import workloads
 from webhook.cluster.access import Access, AccessError, reason
+from webhook.cluster.following import Following
 from webhook.cluster.handlers import STAGES, Handler
-from webhook.cluster.reflector import Reflector
 from webhook.model.request import Stage
 
 _log = logging.getLogger(__name__)
@@ -23,7 +24,7 @@ async def run_operator(
     *,
     access: Access,
     handlers: Mapping[str, Handler],
-    reflector: Reflector,
+    following: Following,
     server: kopf.WebhookServerProtocol,
     stop: asyncio.Event,
     take_signals: Callable[[], None],
@@ -35,7 +36,7 @@ async def run_operator(
     SIGINT and SIGTERM to itself, and would end before the server has drained.
     """
     registry = admission_registry(handlers)
-    _add_activities(registry, access, reflector)
+    _add_activities(registry, access, following)
     while not stop.is_set():
         tasks = await kopf.spawn_tasks(
             registry=registry,
@@ -67,7 +68,7 @@ def admission_registry(handlers: Mapping[str, Handler]) -> kopf.OperatorRegistry
     return registry
 
 
-def _add_activities(registry: kopf.OperatorRegistry, access: Access, reflector: Reflector) -> None:
+def _add_activities(registry: kopf.OperatorRegistry, access: Access, following: Following) -> None:
     @kopf.on.login(registry=registry, id="login")
     async def login(**_: object) -> kopf.ConnectionInfo:
         try:
@@ -77,11 +78,11 @@ def _add_activities(registry: kopf.OperatorRegistry, access: Access, reflector: 
 
     @kopf.on.startup(registry=registry, id="follow")
     async def follow(**_: object) -> None:
-        reflector.start()
+        following.start()
 
     @kopf.on.cleanup(registry=registry, id="unfollow")
     async def unfollow(**_: object) -> None:
-        await reflector.stop()
+        await following.stop()
 
 
 def _one_of(plurals: Collection[str]) -> Callable[[kopf.Resource], bool]:

@@ -1,56 +1,97 @@
-"""Keeps the fleet as the cluster reports it: lists the nodes in pages, then watches them.
+"""Follows one kind of object as the cluster has it: lists it in pages, then watches it.
 
 Why neither kopf's index nor its watch: the index takes 118 s for 5,000 nodes, and a forbidden or failing watch ends the
-operator and the webhook with it. Here errors make the fleet old, and nothing else.
+operator and the webhook with it. Here errors make old what was seen, and nothing else.
 """
 
 import asyncio
-import gc
 import logging
 import random
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, suppress
-from dataclasses import replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, TypeAlias
+from http import HTTPStatus
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 import aiohttp
 import orjson
 
-from webhook.catalog.accelerators import accelerators
 from webhook.cluster.access import Client, StatusError, reason
-from webhook.cluster.world import Worlds
-from webhook.fleet.build import build_fleet
-from webhook.fleet.nodes import NodeError, read_node
-from webhook.model.fleet import Node
+from webhook.model.request import Object
 
 Connect: TypeAlias = Callable[[], AbstractAsyncContextManager[Client]]
+T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
-_NODES = "/api/v1/nodes"
-_PAGE = 250
-_SETTLE_S = 0.2
 _BACKOFF_S = (0.5, 30.0)
 # The API server ends a watch after this long; without a limit of ours it takes 30 to 60 minutes.
 _WATCH_S = 300
 # Bookmarks come once a minute. What is silent for longer is asked for again, which costs one request.
 _SILENCE_S = 90
 _PAUSE_S = 0.5
+_AGAIN_S = 60.0
 
 
-class Reflector:
-    """Follows the nodes into `worlds`. `connect` gives a client with fresh credentials."""
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Objects of one kind. `plural` is what to call them, too; `group` is empty for the core.
 
-    def __init__(self, connect: Connect, worlds: Worlds) -> None:
+    `namespace` and `selector` (by fields) narrow them. `version` empty: the first, from the preferred one on, in which
+    the cluster serves them. `optional`: a cluster may serve none of the kind, and then has no such objects.
+    """
+
+    plural: str
+    group: str = ""
+    version: str = ""
+    namespace: str = ""
+    selector: str = ""
+    page: int = 250
+    optional: bool = False
+
+
+class Follower(Protocol[T]):
+    """What is done with what a reflector sees. Called in the event loop; all but `project` must be quick and not
+    raise."""
+
+    def key(self, metadata: Object) -> str:
+        """What tells one object from the others."""
+
+    def project(self, item: Object, before: T | None, /) -> T | None:
+        """What is kept of an object, `before` itself where nothing of that has changed; None: it is not for us.
+
+        Raises ValueError where it cannot be read: it is left out then.
+        """
+
+    def listed(self, items: Mapping[str, T]) -> None:
+        """All objects that there are, by key. The mapping is the reflector's own and goes on changing."""
+
+    def changed(self, before: T | None, now: T | None, /) -> None:
+        """One object has come, changed or gone."""
+
+    def confirmed(self, at: float) -> None:
+        """What was told is all that there is at this time, in seconds since the epoch."""
+
+    def troubled(self, problem: str) -> None:
+        """What keeps the objects from being followed, and since when; empty: nothing any more."""
+
+
+class Reflector(Generic[T]):
+    """Follows the objects of `source` into `follower`. `connect` gives a client with fresh credentials."""
+
+    def __init__(self, connect: Connect, source: Source, follower: Follower[T], again_s: float = _AGAIN_S) -> None:
         self._connect = connect
-        self._worlds = worlds
-        self._nodes: dict[str, Node] = {}
+        self._source = source
+        self._follower = follower
+        self._again_s = again_s
+        self.path = ""
+        """Of the collection; empty until it has been listed, and where the cluster serves no such kind."""
+        self._items: dict[str, T] = {}
         self._version = ""
-        self._confirmed_at = 0.0
+        self._contact = 0.0
         self._troubled_since: float | None = None
-        self._changed = asyncio.Event()
-        self._behind = False
+        self._problem = ""
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -59,10 +100,10 @@ class Reflector:
         Does nothing where it follows already: kopf forgets its clean-up when it ends over a failed login.
         """
         if self._task is None or self._task.done():
-            self._task = asyncio.create_task(self._run(), name="node reflector")
+            self._task = asyncio.create_task(self._run(), name=f"reflector of {self._source.plural}")
 
     async def stop(self) -> None:
-        """Leaves the world as it is."""
+        """What was told stays told."""
         if self._task is not None:
             self._task.cancel()
             with suppress(asyncio.CancelledError):
@@ -71,38 +112,70 @@ class Reflector:
     async def _run(self) -> None:
         delay = _BACKOFF_S[0]
         while True:
-            contact = self._confirmed_at
+            contact = self._contact
             try:
-                async with self._connect() as client, asyncio.TaskGroup() as tasks:
-                    tasks.create_task(self._follow(client))
-                    tasks.create_task(self._publish())
-            except* Exception as errors:  # noqa: BLE001 (whatever it is, it must not end the process)
-                self._trouble(errors.exceptions[0])
-            delay = _BACKOFF_S[0] if self._confirmed_at > contact else min(2 * delay, _BACKOFF_S[1])
+                async with self._connect() as client:
+                    await self._follow(client)
+            except Exception as error:  # noqa: BLE001 (whatever it is, it must not end the process)
+                self._trouble(error)
+            delay = _BACKOFF_S[0] if self._contact > contact else min(2 * delay, _BACKOFF_S[1])
             await asyncio.sleep(delay * random.uniform(0.5, 1.0))  # noqa: S311 (not for secrets)
 
     async def _follow(self, client: Client) -> None:
-        if not self._version:
-            await self._list(client)
         while True:
+            if not self._version and not await self._list(client):
+                await asyncio.sleep(self._again_s)
+                continue
             await self._watch(client)
             await asyncio.sleep(_PAUSE_S)
 
-    async def _list(self, client: Client) -> None:
-        listed: dict[str, Node] = {}
-        query = {"limit": str(_PAGE)}
-        while True:
-            page = orjson.loads(await client.get(_NODES, query))
-            for item in page["items"]:
-                self._take(listed, item)
+    async def _list(self, client: Client) -> bool:
+        """Whether there are such objects in this cluster at all."""
+        path = await self._served(client)
+        query = {"limit": str(self._source.page)} | self._selected()
+        listed: dict[str, T] = {}
+        while path:
+            try:
+                page = orjson.loads(await client.get(path, query))
+            except StatusError as error:
+                if self._source.optional and error.status == HTTPStatus.NOT_FOUND:
+                    path = ""
+                    break
+                raise
+            kind = {"apiVersion": page.get("apiVersion"), "kind": str(page.get("kind")).removesuffix("List")}
+            for item in page["items"] or ():
+                # The API server leaves these out of the items of its own lists.
+                self._take(listed, kind | item)
             meta = page["metadata"]
             if not meta.get("continue"):
+                self._version = meta["resourceVersion"]
                 break
             query["continue"] = meta["continue"]
-        self._nodes = listed
-        self._version = meta["resourceVersion"]
-        self._change()
+        self.path = path
+        self._items = listed
+        self._follower.listed(listed)
         self._confirm()
+        return bool(path)
+
+    async def _served(self, client: Client) -> str:
+        """The path of the collection; empty where the cluster serves none."""
+        source = self._source
+        within = f"namespaces/{source.namespace}/{source.plural}" if source.namespace else source.plural
+        if not source.group:
+            return f"/api/v1/{within}"
+        if source.version:
+            return f"/apis/{source.group}/{source.version}/{within}"
+        try:
+            group = orjson.loads(await client.get(f"/apis/{source.group}"))
+            versions = [group["preferredVersion"]["version"], *(one["version"] for one in group["versions"])]
+            for version in dict.fromkeys(versions):
+                served = orjson.loads(await client.get(f"/apis/{source.group}/{version}"))
+                if any(one["name"] == source.plural for one in served["resources"]):
+                    return f"/apis/{source.group}/{version}/{within}"
+        except StatusError as error:
+            if error.status != HTTPStatus.NOT_FOUND:
+                raise
+        return ""
 
     async def _watch(self, client: Client) -> None:
         query = {
@@ -112,10 +185,10 @@ class Reflector:
             "timeoutSeconds": str(_WATCH_S),
         }
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=_SILENCE_S)
-        async with client.open(_NODES, query, timeout) as answer:
+        async with client.open(self.path, query | self._selected(), timeout) as answer:
             self._confirm()
             with suppress(aiohttp.SocketTimeoutError):
-                async for line in answer.content:
+                async for line in _lines(answer.content):
                     self._apply(orjson.loads(line))
                     self._confirm()
 
@@ -126,57 +199,38 @@ class Reflector:
         self._version = item["metadata"]["resourceVersion"]
         if event["type"] == "BOOKMARK":
             return
-        name = item["metadata"]["name"]
-        before = self._nodes.get(name)
-        if event["type"] == "DELETED" or not self._take(self._nodes, item):
-            self._nodes.pop(name, None)
-        if self._nodes.get(name) is not before:
-            self._change()
+        key = self._follower.key(item["metadata"])
+        before = self._items.get(key)
+        if event["type"] == "DELETED" or not self._take(self._items, item):
+            self._items.pop(key, None)
+        now = self._items.get(key)
+        if now is not before:
+            self._follower.changed(before, now)
 
-    def _take(self, nodes: dict[str, Node], item: dict[str, Any]) -> bool:
-        """Puts the node in, the very same object where nothing of it has changed; False where it is not for us."""
-        before = self._nodes.get(item["metadata"]["name"])
+    def _take(self, items: dict[str, T], item: Object) -> bool:
+        """Puts the object in; False where it is not for us."""
+        key = self._follower.key(item["metadata"])
         try:
-            node = read_node(item, known_since=before.known_since if before else time.time())
-        except NodeError as error:
-            _log.warning("node left out: %s", error)
+            kept = self._follower.project(item, self._items.get(key))
+        except ValueError as error:
+            _log.warning("one of the %s left out: %s", self._source.plural, error)
             return False
-        if node is None:
+        if kept is None:
             return False
-        if before is not None and _identity(before) != _identity(node):
-            node = replace(node, known_since=time.time())
-        nodes[node.name] = before if before == node else node
+        items[key] = kept
         return True
 
-    async def _publish(self) -> None:
-        """A new fleet at most every `_SETTLE_S`, built aside: 10,000 nodes take longer than a request may wait."""
-        if self._behind:
-            self._changed.set()
-        while True:
-            await self._changed.wait()
-            self._changed.clear()
-            fleet = await asyncio.to_thread(build_fleet, list(self._nodes.values()))
-            is_first = not self._worlds.synced
-            self._worlds.swap(replace(fleet, taken_at=self._confirmed_at))
-            if is_first:
-                # Nodes stay as long as the process: walking 10,000 of them takes a full collection 60 ms each time.
-                gc.collect()
-                gc.freeze()
-            self._behind = self._changed.is_set()
-            await asyncio.sleep(_SETTLE_S)
-
-    def _change(self) -> None:
-        self._behind = True
-        self._changed.set()
+    def _selected(self) -> dict[str, str]:
+        return {"fieldSelector": self._source.selector} if self._source.selector else {}
 
     def _confirm(self) -> None:
-        self._confirmed_at = time.time()
-        if not self._behind:
-            self._worlds.confirm(self._confirmed_at)
-        if self._troubled_since is not None:
-            _log.info("the nodes are followed again")
+        self._contact = time.time()
+        self._follower.confirmed(self._contact)
+        if self._problem:
+            _log.info("the %s are followed again", self._source.plural)
+            self._problem = ""
+            self._follower.troubled("")
         self._troubled_since = None
-        self._worlds.problem = ""
 
     def _trouble(self, error: Exception) -> None:
         if isinstance(error, StatusError):
@@ -185,12 +239,22 @@ class Reflector:
         if self._troubled_since is None:
             self._troubled_since = time.time()
         since = datetime.fromtimestamp(self._troubled_since, UTC).isoformat(timespec="seconds")
-        problem = f"nodes not followed since {since}: {reason(error)}"
-        if problem != self._worlds.problem:
+        problem = f"{self._source.plural} not followed since {since}: {reason(error)}"
+        if problem != self._problem:
             _log.warning(problem)
-        self._worlds.problem = problem
+            self._problem = problem
+            self._follower.troubled(problem)
 
 
-def _identity(node: Node) -> tuple[str, ...]:
-    """What makes it another node, or a node of another model, to what was known of it."""
-    return (node.uid, *(node.labels.get(key, "") for key in sorted(accelerators().product_keys)))
+async def _lines(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
+    """Whole lines, however long: aiohttp's own ends over one of 128 KiB, which the definition of a kind can exceed."""
+    rest: list[bytes] = []
+    async for chunk in content.iter_any():
+        first, *others = chunk.split(b"\n")
+        rest.append(first)
+        for part in others:
+            if line := b"".join(rest).strip():
+                yield line
+            rest = [part]
+        # A stream that is always ready would keep requests waiting.
+        await asyncio.sleep(0)

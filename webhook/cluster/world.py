@@ -1,43 +1,140 @@
 """The current world, and how far it can be trusted."""
 
+import time
+from collections.abc import Iterator
 from dataclasses import replace
 
+from webhook.decision.decide import PROMISED_FOR_S
 from webhook.model.fleet import Fleet
+from webhook.model.pods import Pinned, Pod, Promise
 from webhook.model.policy import Policy
+from webhook.model.request import Stage
+from webhook.model.surroundings import Surroundings
+from webhook.model.verdict import Review, Verdict
 from webhook.model.world import World
+
+_CLOCKS_DIFFER_S = 5
 
 
 class Worlds:
     """Holds the one `World` that reviews are given. A world is never changed, only swapped whole.
 
-    `problem` says what keeps the fleet from being followed at present and since when; empty while all is well.
+    `problems` say, by kind of object, what keeps it from being followed at present and since when.
     """
 
     def __init__(self, policy: Policy, fleet: Fleet | None = None) -> None:
-        self._policy = policy
-        self.current: World | None = None if fleet is None else World(fleet, policy)
-        self.problem = ""
+        self.problems: dict[str, str] = {}
+        self.policy = policy
+        self._fleet = fleet
+        self._pods_at: float | None = None
+        self._pinned: Pinned = {}
+        self._surroundings: Surroundings = {}
+        self._by_plural: dict[str, Surroundings] = {}
+        self._grows: dict[str, str] = {}
+        self._promises: tuple[Promise, ...] = ()
+        self._current: World | None = None
+        self._counts_pods = True
+
+    @property
+    def current(self) -> World | None:
+        """None until a whole fleet has been seen."""
+        counts_pods = self._pods_at is None or time.time() - self._pods_at <= self.policy.stale_after_s
+        if counts_pods != self._counts_pods:
+            self._counts_pods, self._current = counts_pods, None
+        if self._current is None and self._fleet is not None:
+            self._current = self._made(self._fleet)
+        return self._current
 
     @property
     def synced(self) -> bool:
         """Whether a whole fleet has been seen, however long ago."""
-        return self.current is not None
+        return self._fleet is not None
 
     def age_s(self, now: float) -> float | None:
         """Seconds since the fleet was last confirmed; None before the first and for a fleet that never ages."""
-        taken_at = self.current.fleet.taken_at if self.current else None
+        taken_at = self._fleet.taken_at if self._fleet else None
         return None if taken_at is None else max(0.0, now - taken_at)
 
     def stale(self, now: float) -> bool:
         """Whether denials that rest on nodes are withheld by now."""
         age = self.age_s(now)
-        return age is not None and age > self._policy.stale_after_s
+        return age is not None and age > self.policy.stale_after_s
 
-    def swap(self, fleet: Fleet) -> None:
-        """From now on reviews see this fleet."""
-        self.current = World(fleet, self._policy)
+    def swap(self, fleet: Fleet, *, pinned: Pinned | None = None, pods_at: float | None = None) -> None:
+        """From now on reviews see this fleet, whose pods were last confirmed at `pods_at` (None: they never age)."""
+        self._fleet, self._pods_at, self._current = fleet, pods_at, None
+        if pinned is not None:
+            self._pinned = pinned
 
-    def confirm(self, now: float) -> None:
-        """The fleet is known to be as it was."""
-        if self.current is not None:
-            self.swap(replace(self.current.fleet, taken_at=now))
+    def confirm(self, *, nodes_at: float | None = None, pods_at: float | None = None) -> None:
+        """The nodes, or the pods, are known to be as they were."""
+        if self._fleet is None:
+            return
+        if nodes_at is not None:
+            self._fleet, self._current = replace(self._fleet, taken_at=nodes_at), None
+        if pods_at is not None:
+            self._pods_at = pods_at
+
+    def surround(self, plural: str, objects: Surroundings) -> None:
+        """From now on reviews see these objects of one kind that jobs refer to."""
+        self._by_plural[plural], self._current = objects, None
+        self._surroundings = {reference: obj for part in self._by_plural.values() for reference, obj in part.items()}
+
+    def grow(self, plural: str, reason: str) -> None:
+        """What objects of one kind say of nodes that may be added; empty where they say nothing."""
+        self._grows[plural], self._current = reason, None
+
+    def trouble(self, plural: str, problem: str) -> None:
+        """What keeps the objects of one kind from being followed; empty: nothing any more."""
+        self.problems.pop(plural, None)
+        if problem:
+            self.problems[plural] = problem
+
+    def promise(self, review: Review) -> None:
+        """An answer has been given. What it pinned counts as in use until its pods are bound, or for a minute."""
+        if review.verdict is Verdict.PIN and review.request.stage is Stage.MUTATE and not review.request.dry_run:
+            since = review.request.now - PROMISED_FOR_S
+            self._promises = (*(one for one in self._promises if one.given_at > since), *_promised(review))
+            self._current = None
+
+    def bound(self, pod: Pod) -> None:
+        """A pod has got its node: it is no longer promised, but in use."""
+        for index, one in enumerate(self._promises):
+            if self._is_kept_by(one, pod):
+                left = (replace(one, pods=one.pods - 1),) if one.pods > 1 else ()
+                self._promises = (*self._promises[:index], *left, *self._promises[index + 1 :])
+                self._current = None
+                return
+
+    def _is_kept_by(self, promise: Promise, pod: Pod) -> bool:
+        """By all that is known of a job before its pods are there. A mistake delays or hastens what a minute ends."""
+        column = self._fleet.devices.get(promise.resource) if self._fleet else None
+        if column is None or self._fleet is None or pod.namespace != promise.namespace:
+            return False
+        if pod.created < promise.given_at - _CLOCKS_DIFFER_S or pod.requests.get(promise.resource) != promise.devices:
+            return False
+        node = self._fleet.names.equal(pod.node)
+        return any(node & nodes for model, nodes in column.models.items() if model.product == promise.product)
+
+    def _made(self, fleet: Fleet) -> World:
+        told = (reason for _, reason in sorted(self._grows.items(), reverse=True))
+        grows = "; ".join(filter(None, (*told, fleet.grows)))
+        return World(
+            replace(fleet, grows=grows, free=fleet.free if self._counts_pods else None),
+            self.policy,
+            surroundings=self._surroundings,
+            promises=self._promises,
+            pinned=self._pinned,
+        )
+
+
+def _promised(review: Review) -> Iterator[Promise]:
+    """What a job that was pinned to one model is to take of it. What is only kept off models may land on several."""
+    job, decision = review.job, review.decision
+    if job is None or decision.pin is None or len(decision.models) != 1:
+        return
+    for role in job.device_roles:
+        if role.pods:
+            yield Promise(
+                review.request.now, job.namespace, decision.models[0].product, role.device, role.devices, role.pods
+            )

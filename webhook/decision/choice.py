@@ -9,19 +9,29 @@ from webhook.model.verdict import Candidate, Out
 
 
 def choose(
-    among: tuple[Candidate, ...], demand: Demand, policy: Policy, recorded: Callable[[Candidate], bool]
+    among: tuple[Candidate, ...],
+    demand: Demand,
+    policy: Policy,
+    recorded: Callable[[Candidate], bool],
+    *,
+    grouped: bool = False,
 ) -> Candidate:
     """The best of `among`, which must not be empty, in this order: has room, fits by the likely figure (where none
-    does, the largest), fits at the high end, the policy's strategy, what was `recorded` before, name.
+    does, the largest), fits at the high end, the whole gang fits *now*, the policy's strategy, what was `recorded`
+    before, name.
 
-    What is free *now* is not known yet; until it is, *there* stands for it.
+    Where *now* is not known, *there* stands for it. A `grouped` pod is decided with others that are objects of their
+    own, perhaps by another replica that sees other pods: its choice rests on nothing that a moment changes.
     """
     strategy = _unknown_demand if policy.strategy is None and not demand.known else _STRATEGIES[policy.strategy]
 
     def rank(one: Candidate) -> tuple[object, ...]:
         short = policy.room is not RoomRule.IGNORE and bool({Out.ROOM, Out.UNREACHABLE} & set(one.out))
         doubt = (one.unlikely, -one.usable_mib if one.unlikely else 0, one.risk)
-        return (short, *doubt, *strategy(one, policy), not recorded(one), one.model.name)
+        if grouped:
+            return (short, *doubt, -one.devices, one.model.name)
+        waits = policy.room is not RoomRule.IGNORE and one.waits
+        return (short, *doubt, waits, *strategy(one, policy), not recorded(one), one.model.name)
 
     return min(among, key=rank)
 
@@ -33,7 +43,7 @@ def names_model(record: PinRecord | None) -> Callable[[Candidate], bool]:
 
 
 def _most_free(one: Candidate, _: Policy) -> tuple[float, ...]:
-    return (-one.devices,)
+    return (-(one.devices if one.devices_now is None else one.devices_now),)
 
 
 def _best_fit(one: Candidate, _: Policy) -> tuple[float, ...]:
@@ -50,8 +60,8 @@ def _ordered(one: Candidate, policy: Policy) -> tuple[float, ...]:
 
 
 def _unknown_demand(one: Candidate, _: Policy) -> tuple[float, ...]:
-    """The larger memory is the safer guess among those with room; where none has, most devices."""
-    return (-one.usable_mib,) if not one.out else (-one.devices,)
+    """The larger memory is the safer guess among those with room now; where none has, most devices *there*."""
+    return (-one.usable_mib,) if not one.out and not one.waits else (-one.devices,)
 
 
 _STRATEGIES = {

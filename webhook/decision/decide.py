@@ -11,9 +11,13 @@ from webhook.model.finding import Action, Finding
 from webhook.model.fleet import Fleet, Model
 from webhook.model.job import PinRecord, TrainingJob
 from webhook.model.paths import dotted
+from webhook.model.pods import Promise
 from webhook.model.policy import PinWhen, Policy, RoomRule, UnknownNodes
 from webhook.model.verdict import Candidate, Decision, Out, Pool, Verdict
 from webhook.sizing.demand import Sized
+
+PROMISED_FOR_S = 60
+"""What a pin takes counts as in use for so long, or until its pods are bound."""
 
 SPREAD_PERCENT = 2
 """One product's memory may differ by this much (ECC, drivers) before it is worth telling."""
@@ -22,7 +26,8 @@ SPREAD_PERCENT = 2
 @dataclass(frozen=True, slots=True)
 class Case:
     """One job before the gates. `keep` is the pin recorded in the old object of an UPDATE: it stays while it passes;
-    `on_update`: an UPDATE is never denied for room."""
+    `on_update`: an UPDATE is never denied for room. `promises` are the pins given lately; `grouped`: the pod is one of
+    several that are objects of their own."""
 
     job: TrainingJob
     sized: Sized
@@ -31,6 +36,8 @@ class Case:
     now: float
     keep: PinRecord | None = None
     on_update: bool = False
+    promises: tuple[Promise, ...] = ()
+    grouped: bool = False
 
     @property
     def scope(self) -> Scope:
@@ -56,7 +63,8 @@ def decide(case: Case) -> Decision:
 def decide_in(pool: TargetPool, case: Case) -> Decision:
     """The decision in a pool that has been computed (the validating stage leaves out models it has just met)."""
     treatment = case.scope.treatment
-    weighed = candidates(pool, case.sized.demand, case.policy, gang=treatment is Treatment.ONE_MODEL)
+    gang = treatment is Treatment.ONE_MODEL
+    weighed = candidates(pool, case.sized.demand, case.policy, gang=gang, promises=_unbound(case))
     figures = told(pool, weighed)
     if not pool.nodes:
         return Decision(Verdict.ADMIT, figures, findings=(no_node(case.job),))
@@ -119,7 +127,8 @@ def _one_model(pool: TargetPool, case: Case, weighed: tuple[Candidate, ...], fig
     if case.keep is not None and chosen is None:
         findings.append(Finding("SST105", facts={"values": ", ".join(case.keep.values)}))
     if chosen is None:
-        chosen = choose(roomy, case.sized.demand, policy, names_model(case.job.record))
+        recorded = names_model(case.job.record)
+        chosen = choose(roomy, case.sized.demand, policy, recorded, grouped=case.grouped)
     findings.extend(_of_chosen(pool, case, weighed, chosen))
     if not chosen.out and not packs(pool, chosen.model):
         findings.append(Finding("SST401", "", {"model": chosen.model.name}, "packing", Action.WARN))
@@ -128,8 +137,8 @@ def _one_model(pool: TargetPool, case: Case, weighed: tuple[Candidate, ...], fig
     alone = pool.nodes == pool.models[chosen.model]
     if alone and policy.pin_when is PinWhen.WHEN_MIXED:
         return Decision(Verdict.ADMIT, figures, models=(chosen.model,), findings=tuple(findings))
-    # What is free now is not known yet: where there was a choice, the pin says so.
-    variant = "chosen" if len(roomy) > 1 else ""
+    # Where there was a choice, the pin says what it rests on.
+    variant = "" if len(roomy) == 1 or case.grouped else "chosen" if chosen.devices_now is None else "free"
     return _pinned(pool, case, (chosen,), figures, findings, variant)
 
 
@@ -186,7 +195,10 @@ def _pinned(
         return Decision(Verdict.ADMIT, figures, findings=tuple(findings))
     if not pin.roles:
         return Decision(Verdict.ADMIT, figures, models=models, findings=tuple(findings))
-    facts = {"models": ", ".join(one.name for one in models), "key": pin.key, "values": ", ".join(pin.values)}
+    facts: dict[str, str | int] = {"key": pin.key, "values": ", ".join(pin.values)}
+    facts["models"] = ", ".join(one.name for one in models)
+    if variant == "free":
+        facts |= {"free": left[0].devices_now or 0, "devices": left[0].devices}
     findings.insert(0, Finding("SST301", dotted(case.job.roles[pin.roles[0]].spec), facts, variant))
     return Decision(Verdict.PIN, figures, pin, models, tuple(findings))
 
@@ -202,7 +214,8 @@ def _unpinnable(job: TrainingJob, models: tuple[Model, ...]) -> Finding:
 
 def _of_chosen(pool: TargetPool, case: Case, weighed: tuple[Candidate, ...], chosen: Candidate) -> Iterable[Finding]:
     yield from _smallest(weighed)
-    yield from _unknown_or_tight(case, (chosen,) if case.sized.demand.known else weighed)
+    yield from _unknown(case, weighed)
+    yield from _tight((chosen,))
     if chosen.spread_percent > SPREAD_PERCENT:
         percent = round(chosen.spread_percent)
         yield Finding("SST206", facts={"model": chosen.model.name, "percent": percent, "memory_mib": chosen.memory_mib})
@@ -218,9 +231,18 @@ def _smallest(weighed: tuple[Candidate, ...]) -> Iterable[Finding]:
 
 
 def _unknown_or_tight(case: Case, among: tuple[Candidate, ...]) -> Iterable[Finding]:
+    yield from _unknown(case, among)
+    yield from _tight(among)
+
+
+def _unknown(case: Case, among: tuple[Candidate, ...]) -> Iterable[Finding]:
     """Unknown demand is told where it would have made a difference: where there is more than one model."""
     if not case.sized.demand.known and len(among) > 1:
-        yield Finding("SST203", "metadata.annotations", {"missing": case.sized.missing})
+        variant = "" if case.sized.demand.low_mib is None else "bound"
+        yield Finding("SST203", "metadata.annotations", {"missing": case.sized.missing}, variant)
+
+
+def _tight(among: tuple[Candidate, ...]) -> Iterable[Finding]:
     tight = [one for one in among if one.risk and not one.memory_out]
     if tight:
         yield Finding("SST202", facts={"models": ", ".join(one.model.name for one in tight)})
@@ -248,6 +270,11 @@ def _nothing_known(pool: TargetPool, treatment: Treatment) -> tuple[Finding, ...
     if pool.unknown:
         return (Finding("SST307", facts={"nodes": pool.unknown.bit_count()}, variant="unknown"),)
     return (Finding("SST304", facts={"nodes": pool.shares.bit_count()}),)
+
+
+def _unbound(case: Case) -> tuple[Promise, ...]:
+    """Pins given longer ago bind no more: the job may have been refused after us, or wait for something else."""
+    return tuple(one for one in case.promises if case.now - one.given_at <= PROMISED_FOR_S)
 
 
 def _age(case: Case) -> dict[str, int]:

@@ -1,6 +1,7 @@
 """The target pool of a job: which nodes its device roles may land on, and what each model there offers.
 
-All of it is *there*: existing nodes whatever their passing state. What is free now is not looked at yet.
+The pool is *there*: existing nodes whatever their passing state. What is free *now* is a figure beside it, where the
+pods are in view.
 """
 
 from collections.abc import Iterable, Mapping
@@ -9,11 +10,12 @@ from functools import reduce
 from operator import or_
 
 from webhook.fleet.packing import Ask, first_fit
-from webhook.fleet.room import fits, pods_up_to
-from webhook.fleet.select import reachable
+from webhook.fleet.room import fits, free_devices, pods_up_to
+from webhook.fleet.select import held_back, reachable
 from webhook.model.demand import Demand
 from webhook.model.fleet import DeviceColumn, Fleet, Model, Nodes
 from webhook.model.job import Role, TrainingJob
+from webhook.model.pods import Promise
 from webhook.model.policy import Policy
 from webhook.model.verdict import Candidate, Out, Pool
 
@@ -22,7 +24,8 @@ from webhook.model.verdict import Candidate, Out, Pool
 class RolePool:
     """One device role: the nodes of the fleet on which a pod of it may land, and those of each model among them.
 
-    `index` is its place in the job; `shape` is what a pod of it asks for, as a key.
+    `index` is its place in the job; `shape` is what a pod of it asks for, as a key. `now` are those of its nodes whose
+    passing state keeps no pod out.
     """
 
     index: int
@@ -30,6 +33,7 @@ class RolePool:
     shape: frozenset[tuple[str, int]]
     column: DeviceColumn | None
     nodes: Nodes
+    now: Nodes
     models: Mapping[Model, Nodes]
 
 
@@ -84,16 +88,26 @@ def _role_pool(index: int, role: Role, fleet: Fleet) -> RolePool:
     column = fleet.devices.get(role.device)
     nodes = reachable(fleet, role.placement, now=False) & fits(fleet, role.requests)
     models = {model: bits & nodes for model, bits in column.models.items() if bits & nodes} if column else {}
-    return RolePool(index, role, frozenset(role.requests.items()), column, nodes, models)
+    now = nodes & ~held_back(fleet, role.placement)
+    return RolePool(index, role, frozenset(role.requests.items()), column, nodes, now, models)
 
 
 def _others(models: Mapping[Model, Nodes], gone: frozenset[Model]) -> Mapping[Model, Nodes]:
     return {model: bits for model, bits in models.items() if model not in gone}
 
 
-def candidates(pool: TargetPool, demand: Demand, policy: Policy, *, gang: bool) -> tuple[Candidate, ...]:
-    """Each model of the pool, weighed: memory, and, for a job with a `gang`, room for it."""
-    return tuple(_candidate(pool, model, nodes, demand, policy, gang=gang) for model, nodes in pool.models.items())
+def candidates(
+    pool: TargetPool, demand: Demand, policy: Policy, *, gang: bool, promises: Iterable[Promise] = ()
+) -> tuple[Candidate, ...]:
+    """Each model of the pool, weighed: memory, and, for a job with a `gang`, room for it. What is promised to others is
+    not free now."""
+    taken: dict[tuple[str, str], int] = {}
+    for one in promises:
+        key = one.resource, one.product
+        taken[key] = taken.get(key, 0) + one.devices * one.pods
+    return tuple(
+        _candidate(pool, model, nodes, demand, policy, gang=gang, taken=taken) for model, nodes in pool.models.items()
+    )
 
 
 def told(pool: TargetPool, weighed: tuple[Candidate, ...]) -> Pool:
@@ -108,7 +122,14 @@ def told(pool: TargetPool, weighed: tuple[Candidate, ...]) -> Pool:
 
 
 def _candidate(
-    pool: TargetPool, model: Model, nodes: Nodes, demand: Demand, policy: Policy, *, gang: bool
+    pool: TargetPool,
+    model: Model,
+    nodes: Nodes,
+    demand: Demand,
+    policy: Policy,
+    *,
+    gang: bool,
+    taken: Mapping[tuple[str, str], int],
 ) -> Candidate:
     column = next(one.column for one in pool.roles if model in one.models)
     assert column is not None
@@ -120,21 +141,28 @@ def _candidate(
     out: list[Out] = []
     if demand.low_mib is not None and demand.low_mib > usable and demand.may_deny:
         out.append(Out.MEMORY)
+    # Of a bound there is only the low end.
+    likely, high = demand.likely_mib or demand.low_mib, demand.high_mib or demand.low_mib
     short = _short(pool, model) if gang else None
     if short is not None:
         out.append(short.reason)
+    promised = taken.get((column.resource, model.product), 0)
+    ready = reduce(or_, (one.now for one in pool.roles if model in one.models), 0)
+    free = free_devices(pool.fleet, column.resource, nodes & ready)
     return Candidate(
         model=model,
         nodes=nodes.bit_count(),
         memory_mib=memory,
         usable_mib=usable,
         devices=int(column.there.total(nodes)),
+        devices_now=None if free is None else max(free - promised, 0),
+        waits=gang and free is not None and _waits(pool, model, promised),
         spread_percent=100 * (most - memory) / memory,
         out=tuple(out),
         short_role=short.role if short else "",
         pods=short.pods if short else 0,
-        unlikely=demand.likely_mib is not None and demand.likely_mib > usable,
-        risk=demand.high_mib is not None and demand.high_mib * (1 + policy.headroom_percent / 100) > usable,
+        unlikely=likely is not None and likely > usable,
+        risk=high is not None and high * (1 + policy.headroom_percent / 100) > usable,
     )
 
 
@@ -155,6 +183,20 @@ def _short(pool: TargetPool, model: Model) -> Short | None:
     return short_of_room(pool, {one.index: one.models.get(model, 0) for one in pool.roles})
 
 
+def _waits(pool: TargetPool, model: Model, promised: int) -> bool:
+    """Whether the gang does not fit into what is free now, less so many devices that are promised to others."""
+    nodes = {one.index: one.models.get(model, 0) & one.now for one in pool.roles}
+    for role, ask in _asks(pool, nodes):
+        wanted = ask.pods + -(-promised // role.devices)
+        if pods_up_to(pool.fleet, ask.requests, ask.nodes, wanted, now=True) < wanted:
+            return True
+    for resource, (wanted, among) in _devices(pool, nodes).items():
+        free = free_devices(pool.fleet, resource, among)
+        if free is not None and wanted + promised > free:
+            return True
+    return False
+
+
 def short_of_room(pool: TargetPool, nodes: Mapping[int, Nodes]) -> Short | None:
     """Whether these nodes (by role index) lack room for the gang: each shape of pod alone, and devices in all."""
     asks = _asks(pool, nodes)
@@ -167,14 +209,20 @@ def short_of_room(pool: TargetPool, nodes: Mapping[int, Nodes]) -> Short | None:
             return Short(Out.ROOM, role.name, held)
     if len(asks) == 1:
         return None
-    for resource in {one.role.device for one in pool.roles}:
-        asking = [one for one in pool.roles if one.role.device == resource]
-        wanted = sum(one.role.gang * one.role.devices for one in asking)
-        among = reduce(or_, (nodes[one.index] for one in asking), 0)
-        column = asking[0].column
+    for resource, (wanted, among) in _devices(pool, nodes).items():
+        column = pool.fleet.devices.get(resource)
         if column is not None and wanted > column.there.total(among):
-            return Short(Out.ROOM, asking[0].role.name, 0)
+            return Short(Out.ROOM, next(one.role.name for one in pool.roles if one.role.device == resource), 0)
     return None
+
+
+def _devices(pool: TargetPool, nodes: Mapping[int, Nodes]) -> dict[str, tuple[int, Nodes]]:
+    """By device: how many all roles together want at once, and the nodes on which they may be."""
+    asked: dict[str, tuple[int, Nodes]] = {}
+    for one in pool.roles:
+        wanted, among = asked.get(one.role.device, (0, 0))
+        asked[one.role.device] = wanted + one.role.gang * one.role.devices, among | nodes[one.index]
+    return asked
 
 
 def packs(pool: TargetPool, model: Model) -> bool:

@@ -4,7 +4,8 @@ Nothing here is promised from a formula: each proposal is applied to the object,
 review. What would be denied is not suggested.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
+from functools import cache
 from itertools import islice
 
 import jsonpatch
@@ -18,6 +19,7 @@ from webhook.model.policy import Policy
 from webhook.model.request import Object
 from webhook.model.verdict import Candidate, Out, Review, Suggestion, Verdict
 from webhook.sizing.demand import size
+from webhook.sizing.largest import largest
 
 _MOST = 3
 _MOST_TRIES = 12
@@ -51,10 +53,14 @@ def _proposals(denied: Review, fleet: Fleet) -> Iterator[_Proposal]:
     if job is None:
         return
     by_memory = sorted(denied.decision.pool.candidates, key=lambda one: (-one.usable_mib, one.model.name))
-    needs = _needs(job, denied)
+
+    @cache
+    def need(batch: int) -> Demand:
+        return size(job, denied.policy, batch).demand
+
     for one in by_memory:
         if one.out == (Out.MEMORY,):
-            yield from _smaller_batch(job, one, denied, needs)
+            yield from _smaller_batch(job, one, denied, need)
     for one in by_memory:
         if one.out == (Out.ROOM,):
             yield from _fewer_pods(job, one)
@@ -65,12 +71,14 @@ def _proposals(denied: Review, fleet: Fleet) -> Iterator[_Proposal]:
 
 
 def _smaller_batch(
-    job: TrainingJob, one: Candidate, denied: Review, needs: Mapping[int, Demand]
+    job: TrainingJob, one: Candidate, denied: Review, need: Callable[[int], Demand]
 ) -> Iterator[_Proposal]:
     """The largest micro-batch that fits and divides the present one, so that accumulation keeps the global batch."""
     batch = denied.micro_batch
-    times = _times(needs, one, denied.policy)
-    if times is None or batch is None or batch.edit is None:
+    if batch is None or not batch.certain or batch.edit is None or batch.edit.path is None:
+        return
+    times = _times(batch.value, need, one, denied.policy)
+    if times is None:
         return
     edit, value = batch.edit, batch.value // times
     facts: dict[str, str | int] = {"change": _spelled(edit, value)}
@@ -85,21 +93,18 @@ def _smaller_batch(
         yield "batch_alone", facts, _operations(((edit, value),))
 
 
-def _needs(job: TrainingJob, denied: Review) -> Mapping[int, Demand]:
-    """The demand with the micro-batch divided by each of its divisors; empty where no patch can change it."""
-    batch = denied.micro_batch
-    if batch is None or not batch.certain or batch.edit is None or batch.edit.path is None:
-        return {}
-    divisors = (k for k in range(2, min(batch.value, _MOST_DIVISORS) + 1) if batch.value % k == 0)
-    return {k: size(job, denied.policy, batch.value // k).demand for k in divisors}
-
-
-def _times(needs: Mapping[int, Demand], one: Candidate, policy: Policy) -> int | None:
+def _times(batch: int, need: Callable[[int], Demand], one: Candidate, policy: Policy) -> int | None:
     """The least divisor of the batch by which it fits this model: at the high end with headroom, else at the low."""
     most = one.usable_mib / (1 + policy.headroom_percent / 100)
-    comfortable = (k for k, need in needs.items() if need.high_mib is not None and need.high_mib <= most)
-    tight = (k for k, need in needs.items() if need.low_mib is not None and need.low_mib <= one.usable_mib)
-    return next(comfortable, next(tight, None))
+    comfortable = largest(lambda smaller: _at_most(need(smaller).high_mib, most), batch - 1)
+    # What fits at the high end fits at the low.
+    fitting = comfortable or largest(lambda smaller: _at_most(need(smaller).low_mib, one.usable_mib), batch - 1)
+    divisors = [k for k in range(2, min(batch, _MOST_DIVISORS) + 1) if batch % k == 0]
+    return next((k for k in divisors if batch // k <= fitting), None)
+
+
+def _at_most(mib: float | None, limit: float) -> bool:
+    return mib is not None and mib <= limit
 
 
 def _fewer_pods(job: TrainingJob, one: Candidate) -> Iterator[_Proposal]:

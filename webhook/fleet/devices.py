@@ -1,17 +1,14 @@
 """What one node offers of one accelerator resource, read from its amounts and from labels that often mislead."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cache
 
-from webhook.catalog.accelerators import Vendor, accelerators
+from webhook.catalog.accelerators import Accelerators, Vendor, accelerators
+from webhook.fleet.memory import device_mib, listed_mib, share_mib
+from webhook.fleet.signs import TWO_MODELS_KEY, is_display, own_product, shares, two_models
 from webhook.model.fleet import Node
-from webhook.model.index import int64
-
-_MEMORY = re.compile(r"(\d{1,20}(?:\.\d{1,3})?)(?:([KMGT])i?)?(B?)\Z", re.ASCII)
-_KIB = {"K": 1, "M": 1 << 10, "G": 1 << 20, "T": 1 << 30}
-_PLAUSIBLE_MIB = range(512, 16 << 20)
 
 
 class Kind(StrEnum):
@@ -25,12 +22,21 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """`product` is the label's spelling, empty where there is none; `memory_mib` of one device is known where `kind` is
-    MODEL, and only there."""
+    """`product` is the label's spelling, empty where there is none; `memory_mib` is that of one device, known where
+    `kind` is MODEL, or of one share, where that is known. `because` says in a few words why it is not MODEL."""
 
     kind: Kind
     product: str
     memory_mib: int | None = None
+    because: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """By what nodes are read: the catalog, and labels that name the model before all others (`modelLabels`)."""
+
+    catalog: Accelerators
+    model_labels: tuple[str, ...] = ()
 
 
 def offered(node: Node, resource: str, vendor: Vendor) -> tuple[int, int]:
@@ -40,61 +46,12 @@ def offered(node: Node, resource: str, vendor: Vendor) -> tuple[int, int]:
     restarting) and the node is not cut into MIG slices (whose labels still tell of whole cards).
     """
     now = max(node.allocatable.get(resource, 0), 0)
-    there = now if now or _offers_shares(node, vendor) else max(node.capacity.get(resource, 0), 0)
+    there = now if now or offers_shares(node, vendor) else max(node.capacity.get(resource, 0), 0)
     return there, now
 
 
-def content_of(labels: Mapping[str, str], capacity: int, resource: str, vendor: Vendor) -> Content:
-    """What the devices of a node with these labels are, of which it has this capacity.
-
-    Of the labels only `vendor.label_keys` count.
-    """
-    product = product_of(labels, vendor)
-    if vendor.is_share(resource):
-        return Content(Kind.SHARES, product)
-    if product and vendor.names_nothing(product):
-        return Content(Kind.UNKNOWN, product)
-    if _number(labels, vendor.replicas_key) > 1 or vendor.names_share(product) or vendor.labels_share(labels):
-        return Content(Kind.SHARES, product)
-    known = accelerators().product(product) if product else None
-    # More devices than the labelled model has here: the rest is of another (gpu-feature-discovery#66). Capacity, not
-    # allocatable, which drops with every unhealthy card.
-    if 0 < _number(labels, vendor.count_key) < capacity or (known is not None and known.display):
-        return Content(Kind.TWO_MODELS, product)
-    memory = _labelled_memory(labels, vendor) or (known.memory_mib if known else None)
-    return Content(Kind.MODEL, product, memory) if product and memory else Content(Kind.UNKNOWN, product)
-
-
-def product_of(labels: Mapping[str, str], vendor: Vendor) -> str:
-    """The product as the first of the vendor's and clouds' labels that the node carries spells it; or empty."""
-    return next((product for key in vendor.product_keys if (product := labels.get(key))), "")
-
-
-def memory_mib(text: str, unit: str) -> int | None:
-    """A memory label in MiB; None where it cannot be one device's memory.
-
-    A bare number is in `unit`, or in bytes where that alone makes sense (gpu-feature-discovery#26). A suffix is binary
-    with or without the "i": devices come in powers of two, and AMD's labeller writes rounded GiB as "192G".
-    """
-    found = _MEMORY.match(text)
-    if found is None:
-        return None
-    number, suffix, octets = found.groups()
-    amount = float(number)
-    if suffix:
-        readings = [amount * _KIB[suffix] / 1024]
-    elif octets:
-        readings = [amount / (1 << 20)]
-    else:
-        readings = [amount * _KIB[unit[0]] / 1024, amount / (1 << 20)]
-    return next((int(mib) for mib in readings if int(mib) in _PLAUSIBLE_MIB), None)
-
-
-def _labelled_memory(labels: Mapping[str, str], vendor: Vendor) -> int | None:
-    return next((mib for one in vendor.memory_keys if (mib := memory_mib(labels.get(one.key, ""), one.unit))), None)
-
-
-def _offers_shares(node: Node, vendor: Vendor) -> bool:
+def offers_shares(node: Node, vendor: Vendor) -> bool:
+    """Whether the node offers a resource of the vendor that is a share by its name."""
     catalog = accelerators()
     return any(
         amount > 0 and catalog.vendor_of(resource) is vendor and vendor.is_share(resource)
@@ -103,5 +60,87 @@ def _offers_shares(node: Node, vendor: Vendor) -> bool:
     )
 
 
-def _number(labels: Mapping[str, str], key: str | None) -> int:
-    return int64(labels.get(key, "")) or 0 if key else 0
+def label_keys(resource: str, vendor: Vendor, reading: Reading) -> tuple[str, ...]:
+    """The labels that `content_of` looks at, but for the vendor's `counted_keys`."""
+    return (TWO_MODELS_KEY, f"{resource}.memory", *reading.model_labels, *vendor.label_keys)
+
+
+def said(node: Node, resource: str, vendor: Vendor, keys: tuple[str, ...]) -> tuple[object, ...]:
+    """All of the node that `content_of` looks at, `keys` being the labels: nodes that say the same hold the same."""
+    counted = vendor.counted_keys
+    return (
+        node.capacity.get(resource, 0),
+        node.listed,
+        node.last_product,
+        node.last_memory_mib,
+        node.second_product,
+        *map(node.labels.get, keys),
+        *(sorted(key for key in node.labels if key.startswith(counted)) if counted else ()),
+    )
+
+
+def telling(labels: Mapping[str, str], model_labels: tuple[str, ...]) -> dict[str, str]:
+    """The labels from which devices are read: where these and the amounts are the same, so are the devices."""
+    keys, counted = _telling()
+    return {key: text for key, text in labels.items() if key in keys or key in model_labels or key.startswith(counted)}
+
+
+@cache
+def _telling() -> tuple[frozenset[str], tuple[str, ...]]:
+    vendors = accelerators().vendors
+    keys = frozenset(key for vendor in vendors for key in vendor.label_keys)
+    return keys | {TWO_MODELS_KEY}, tuple(f"{key}." for vendor in vendors for key in vendor.counted_keys)
+
+
+def content_of(node: Node, resource: str, vendor: Vendor, reading: Reading) -> Content:
+    """What the devices of this node are that pods ask for by this resource. Of the node only `said` counts."""
+    catalog = reading.catalog
+    product, own = product_of(node, vendor, reading), own_product(node, vendor)
+    known = catalog.product(product) or catalog.product(own)
+    if vendor.is_share(resource):
+        return Content(Kind.SHARES, product, share_mib(node, resource, vendor, known), "told by the resource name")
+    if own and vendor.names_nothing(own):
+        return Content(Kind.UNKNOWN, product, because="the product label is half set")
+    if sign := two_models(node, resource, vendor, catalog):
+        return Content(Kind.TWO_MODELS, product, because=sign)
+    if is_display(own, catalog):
+        return _behind_display(node, vendor, product, catalog)
+    if sign := shares(node, resource, vendor):
+        return Content(Kind.SHARES, product, share_mib(node, resource, vendor, known), sign)
+    if not product:
+        return Content(Kind.UNKNOWN, "", because="no label names the model")
+    memory = device_mib(node, vendor, product, catalog) or (known.memory_mib if known else None)
+    if memory is not None:
+        return Content(Kind.MODEL, product, memory)
+    unified = known is not None and known.unified
+    return Content(Kind.UNKNOWN, product, because="its memory is the host's" if unified else "memory not known")
+
+
+def product_of(node: Node, vendor: Vendor, reading: Reading) -> str:
+    """The product as the node spells it; empty where nothing names it.
+
+    First the labels of the policy, then the vendor's own, then what else lists the devices. Of clouds' labels the first
+    counts that the catalog knows (Karpenter calls 40 and 80 GB cards "a100" alike), and last the machine's type.
+    """
+    labels = node.labels
+    named = next((name for key in reading.model_labels if (name := labels.get(key))), "") or own_product(node, vendor)
+    if not named:
+        named = next((one.product for one in node.listed if one.vendor == vendor.name), "")
+    if named:
+        return named
+    clouds = [name for key in vendor.cloud_keys if (name := labels.get(key))]
+    known = next((name for name in clouds if reading.catalog.product(name)), "")
+    return known or vendor.product_of_machine(labels) or next(iter(clouds), "")
+
+
+def _behind_display(node: Node, vendor: Vendor, product: str, catalog: Accelerators) -> Content:
+    """While the label names a display card, the devices are what it named before (k8s-device-plugin#731), or what else
+    lists them, or what the owner calls them."""
+    names = (node.last_product, *(one.product for one in node.listed if one.vendor == vendor.name), product)
+    kept = next((name for name in names if name and not is_display(name, catalog)), "")
+    if not kept:
+        return Content(Kind.UNKNOWN, product, because="the product label names a display card")
+    memory = (node.last_memory_mib if kept == node.last_product else None) or listed_mib(node, vendor, kept, catalog)
+    if memory is None:
+        return Content(Kind.UNKNOWN, kept, because="memory not known")
+    return Content(Kind.MODEL, kept, memory)

@@ -9,10 +9,11 @@ from webhook.model.index import ThresholdIndex
 def fits(fleet: Fleet, requests: Mapping[str, int], copies: int = 1, *, now: bool = False) -> Nodes:
     """The nodes that hold this many copies of a pod, by every resource it requests and by the number of pods.
 
-    What runs there is not counted. An accelerator counts as it is *there*, or with `now` as it is allocatable; every
-    other resource as allocatable. `requests` is CPU in thousandths under "cpu", everything else in whole units.
+    What runs there is not counted, and an accelerator counts as it is *there*; with `now`, what is free counts, or what
+    is allocatable where the pods are not in view. `requests` is CPU in thousandths under "cpu", everything else in
+    whole units.
     """
-    nodes = _takes_pods(fleet, copies)
+    nodes = _takes_pods(fleet, copies, now=now)
     for resource, amount in requests.items():
         if amount > 0:
             offered = _offered(fleet, resource, now=now)
@@ -42,20 +43,26 @@ def pods_up_to(fleet: Fleet, requests: Mapping[str, int], among: Nodes, enough: 
     return pods
 
 
-def _takes_pods(fleet: Fleet, copies: int) -> Nodes:
+def free_devices(fleet: Fleet, resource: str, among: Nodes) -> int | None:
+    """How many of these devices no pod has asked for, on these nodes; None where the pods are not in view."""
+    if fleet.free is None:
+        return None
+    free = fleet.free.get(resource)
+    return free.total(among) if free is not None else 0
+
+
+def _takes_pods(fleet: Fleet, copies: int, *, now: bool) -> Nodes:
     """Nodes that do not say how many pods they take (a snapshot trimmed by hand) take any number."""
-    limits = fleet.resources.get("pods")
-    if limits is None or limits.smallest is None or copies <= limits.smallest:
-        return fleet.every
-    return fleet.every & ~limits.below(copies)
+    limits = _offered(fleet, "pods", now=now)
+    return fleet.every if limits is None else fleet.every & ~limits.below(copies)
 
 
 def _copies_on_each(fleet: Fleet, requests: Mapping[str, int], nodes: Nodes, *, now: bool) -> int | None:
     """The number of copies that every one of these nodes holds; None where nothing limits it."""
-    limits = [(fleet.resources.get("pods"), 1)]
+    limits = [(_offered(fleet, "pods", now=now), 1)]
     limits += [(_offered(fleet, resource, now=now), amount) for resource, amount in requests.items() if amount > 0]
     held = [
-        int(least) // amount
+        least // amount
         for offered, amount in limits
         if offered is not None and (least := offered.least(nodes)) is not None
     ]
@@ -63,6 +70,8 @@ def _copies_on_each(fleet: Fleet, requests: Mapping[str, int], nodes: Nodes, *, 
 
 
 def _offered(fleet: Fleet, resource: str, *, now: bool) -> ThresholdIndex | None:
+    if now and fleet.free is not None:
+        return fleet.free.get(resource)
     column = fleet.devices.get(resource)
     if column is None:
         return fleet.resources.get(resource)

@@ -29,14 +29,21 @@ def reachable(fleet: Fleet, placement: Placement, *, now: bool) -> Nodes:
     if placement.terms is not None:
         nodes &= _any(_term(fleet, term) for term in placement.terms)
     for identity, values in fleet.taints.items():
-        if now or not identity[0].startswith(_PASSING):
+        if not identity[0].startswith(_PASSING):
             nodes &= ~_kept_out(values, _concerning(placement, identity))
-    if now:
-        nodes &= ~fleet.not_ready
-        # The scheduler takes spec.unschedulable for this taint with no value (plugin NodeUnschedulable).
-        tolerations = _concerning(placement, _UNSCHEDULABLE)
-        if not any(one.operator == "Exists" or (one.operator in _EQUAL and not one.value) for one in tolerations):
-            nodes &= ~fleet.unschedulable
+    return nodes & ~held_back(fleet, placement) if now else nodes
+
+
+def held_back(fleet: Fleet, placement: Placement) -> Nodes:
+    """The nodes that only their passing state keeps such pods from."""
+    nodes = fleet.not_ready
+    for identity, values in fleet.taints.items():
+        if identity[0].startswith(_PASSING):
+            nodes |= _kept_out(values, _concerning(placement, identity))
+    # The scheduler takes spec.unschedulable for this taint with no value (plugin NodeUnschedulable).
+    tolerations = _concerning(placement, _UNSCHEDULABLE)
+    if not any(one.operator == "Exists" or (one.operator in _EQUAL and not one.value) for one in tolerations):
+        nodes |= fleet.unschedulable
     return nodes
 
 
@@ -68,7 +75,7 @@ def _labelled(fleet: Fleet, requirement: Requirement) -> Nodes:
             bound = int64(values[0]) if len(values) == 1 else None
             if bound is None:
                 return 0
-            return index.numbers().above(bound) if requirement.operator is Operator.GT else index.numbers().below(bound)
+            return index.above(bound) if requirement.operator is Operator.GT else index.below(bound)
 
 
 def _named(fleet: Fleet, requirement: Requirement) -> Nodes:

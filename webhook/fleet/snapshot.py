@@ -2,12 +2,14 @@
 
 from typing import Any
 
+from webhook.fleet.remembered import ANNOTATION, remembered
 from webhook.model.fleet import Fleet, Node
 
 
 def to_objects(fleet: Fleet) -> list[dict[str, Any]]:
-    """The fleet's nodes as Node objects. Read and built again they give an equal fleet, but for when each was first
-    seen, when the snapshot was taken, and whether something may add nodes."""
+    """The fleet's nodes as Node objects: no addresses, images, or annotations but one of our own. Read and built again
+    they give an equal fleet, but for when each node was first seen and has booted, when the snapshot was taken, what is
+    free, and whether something may add nodes."""
     return [_object(node) for node in fleet.nodes]
 
 
@@ -15,6 +17,8 @@ def _object(node: Node) -> dict[str, Any]:
     metadata: dict[str, Any] = {"name": node.name, "labels": dict(node.labels)}
     if node.uid:
         metadata["uid"] = node.uid
+    if kept := remembered(node):
+        metadata["annotations"] = {ANNOTATION: kept}
     if node.deleting:
         # That it is being deleted counts; since when was not kept.
         metadata["deletionTimestamp"] = "1970-01-01T00:00:00Z"

@@ -67,7 +67,7 @@ def read_annotations(metadata: Object) -> Annotations:
         declared=memory,
         micro_batch=None if batch is None else _reading(str(ours["micro-batch"]), batch),
         coupling=reader.read("coupling", _WISHES.get, f"one of {', '.join(_WISHES)}"),
-        record=_record(ours.get("pinned")),
+        record=read_record(ours.get("pinned")),
         are_a_map=are_a_map,
         findings=(*reader.findings, *_contradiction(memory), *_unknown(ours)),
     )
@@ -112,7 +112,7 @@ def _reading(written: str, value: int) -> Reading:
     return Reading(value, _where("micro-batch"), key, edit=change)
 
 
-def _record(written: object) -> PinRecord | None:
+def read_record(written: object) -> PinRecord | None:
     """The pin recorded earlier. It is only a memory: one that cannot be read is none."""
     if not isinstance(written, str) or len(written) > _LONGEST_RECORD:
         return None

@@ -1,38 +1,57 @@
 """Micro-batch and gradient accumulation, as flags and environment variables say them."""
 
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
-from webhook.catalog.launchers import Meaning, Means, launchers
+from webhook.catalog.flags import Meaning, Means
+from webhook.catalog.launchers import launchers
 from webhook.intake.commands import Invocation, Variables
 from webhook.intake.words import Listed, Number
 from webhook.model.finding import Finding
-from webhook.model.job import Batch, Edit, Reading
+from webhook.model.job import Batch, Edit, Reading, Told
 from webhook.model.paths import dotted
 from webhook.model.placement import Pointer
 
 _NUMBER = re.compile(r"0{0,9}[1-9]\d{0,9}\Z", re.ASCII)
 _LARGEST = 1 << 31
+_MODEL_PARALLEL = ("tensorParallel", "pipelineParallel", "contextParallel")
 
 
 class Seen(NamedTuple):
-    """A number as a flag or variable gives it."""
+    """A number as a flag, a variable or a configuration file gives it; of a micro-batch that is the share of a global
+    one, `share_of` is that one."""
 
     meaning: Meaning
     number: Number
     value: int
+    share_of: int = 0
 
     def reading(self, container: Pointer, edit: Edit) -> Reading:
         """The number with its place; `container` stands in where the number is in no string of the object."""
-        where = dotted(self.number.at_path or container)
-        return Reading(self.value, where, self.number.name, self.meaning.certain, edit)
+        at = self.number.at_path
+        where = dotted(at) if at else self.number.where or dotted(container)
+        return Reading(self.value, where, self.number.name, self.meaning.certain, edit, self.share_of)
+
+    def edit(self, *, also: tuple[Edit, ...] = ()) -> Edit:
+        """How to change the number; a share is not written anywhere."""
+        return Edit(self.number.name, None) if self.share_of else self.number.edit(also=also)
 
 
 class Sighting(NamedTuple):
-    """What one program of one container is told."""
+    """What one program of one container is told; `micro` None: only a global batch."""
+
+    container: Pointer
+    micro: Seen | None
+    accumulation: Seen | None
+    total: Seen | None
+
+
+class _Told(NamedTuple):
+    """A sighting whose micro-batch is known."""
 
     container: Pointer
     micro: Seen
@@ -47,23 +66,31 @@ def sightings(found: Sequence[Invocation], environment: Variables, container: Po
     more than one that may not be.
     """
     launched = [one for one in found if one.launches] or found
-    told = [_flags(one) for one in launched] or [{}]
+    told = [_told(one) for one in launched] or [{}]
     variables = [one.environment for one in launched] or [environment]
     seen = [
-        Sighting(container, micro, known.get(Means.ACCUMULATION), known.get(Means.GLOBAL_BATCH))
+        Sighting(container, known.get(Means.MICRO_BATCH), known.get(Means.ACCUMULATION), known.get(Means.GLOBAL_BATCH))
         for flags, variable in zip(told, variables, strict=True)
-        if (known := _with_variables(flags, variable)) and (micro := known.get(Means.MICRO_BATCH))
+        if (known := _with_variables(flags, variable))
     ]
-    return [one for one in seen if one.micro.meaning.certain] or seen
+    seen = [one for one in seen if one.micro or (one.total and one.total.meaning.shared)]
+    return [one for one in seen if one.micro is None or one.micro.meaning.certain] or seen
 
 
-def read_batch(seen: Sequence[Sighting], declared: Reading | None) -> tuple[Batch, tuple[Finding, ...]]:
-    """The batch of the whole job: the largest micro-batch where containers differ, with a change that reaches all."""
-    if not seen:
+def read_batch(
+    seen: Sequence[Sighting], declared: Reading | None, told: Told | None = None, devices: int = 0
+) -> tuple[Batch, tuple[Finding, ...]]:
+    """The batch of the whole job: the largest micro-batch where containers differ, with a change that reaches all.
+
+    `devices` of the job and what its trainer is told of tensor, pipeline and context parallelism give the share that a
+    device takes of a global batch, where no micro-batch is told; with 0 devices none is computed.
+    """
+    known = [_Told(one.container, read, *one[2:]) for one in seen if (read := one.micro or _share(one, told, devices))]
+    if not known:
         return Batch(declared=declared), ()
-    first = max(seen, key=lambda one: (one.micro.value, one.micro.meaning.certain))
-    others = [one for one in seen if one is not first]
-    edit = _with_others(first.micro.number.edit, [one.micro.number.edit() for one in others])
+    first = max(known, key=lambda one: (one.micro.value, one.micro.meaning.certain))
+    others = [one for one in known if one is not first]
+    edit = _with_others(first.micro.edit, [one.micro.edit() for one in others])
     micro = first.micro.reading(first.container, edit)
     accumulation, accumulation_edit = None, _accumulation_edit(first, others)
     if first.accumulation is not None:
@@ -82,43 +109,67 @@ def read_batch(seen: Sequence[Sighting], declared: Reading | None) -> tuple[Batc
         accumulation_edit=accumulation_edit,
         total=first.total.reading(first.container, first.total.number.edit()) if first.total else None,
     )
-    return batch, tuple(_disagreements(seen, micro, declared))
+    return batch, tuple(_disagreements(known, micro, declared))
 
 
-def _flags(invocation: Invocation) -> dict[Means, Seen | None]:
-    """The flags of one program; None for one whose value is no number. Where one is there twice the last counts, as in
-    argparse."""
+def _share(one: Sighting, told: Told | None, devices: int) -> Seen | None:
+    """What each device takes of a global batch in one pass, rounded up."""
+    if one.total is None or not one.total.meaning.shared or not devices:
+        return None
+    settings = told.settings if told else {}
+    sizes = [_number(settings[name].value) or 1 for name in _MODEL_PARALLEL if name in settings]
+    replicas = max(devices // math.prod(sizes), 1)
+    passes = one.accumulation.value if one.accumulation else 1
+    meaning = replace(one.total.meaning, means=Means.MICRO_BATCH)
+    return Seen(meaning, one.total.number, -(-one.total.value // (replicas * passes)), one.total.value)
+
+
+def _told(invocation: Invocation) -> dict[Means, Seen | None]:
+    """The flags of one program, and what they do not say from the configuration files that it is told of, and from its
+    launchers."""
+    table = _table(invocation)
+    found = _flags(invocation, table)
+    for one in (one for read in invocation.configurations.values() for one in read):
+        for meaning, number in one.numbers(one.parser.batch if one.parser else table):
+            if meaning.means not in found and (seen := _seen(meaning, number, invocation)):
+                found[meaning.means] = seen
+    for launch in invocation.launches:
+        for means, number in launch.given:
+            if means is Means.ACCUMULATION and means not in found:
+                found[means] = _seen(Meaning(means), number, invocation)
+    return found
+
+
+def _table(invocation: Invocation) -> Mapping[str, Meaning]:
+    """What flags mean to this program."""
     known = launchers()
-    table: Mapping[str, Meaning] = known.flags
+    table = known.flags
     for name in (invocation.program, *(launch.name for launch in invocation.launches)):
         table = known.flags_of.get(name, table)
+    own = known.flags_where.keys() & invocation.flags.keys() if table is known.flags else ()
+    return known.flags_where[min(own)] if own else table
+
+
+def _flags(invocation: Invocation, table: Mapping[str, Meaning]) -> dict[Means, Seen | None]:
+    """The flags of one program; None for one whose value is no number. Where one is there twice the last counts, as in
+    argparse."""
     last: dict[Means, tuple[Meaning, Number]] = {}
-    words = invocation.words
-    texts = words.texts
-    for index in range(invocation.start, len(texts)):
-        text = texts[index]
-        meaning = table.get(text)
-        if meaning is not None and text[-1] != "=":
-            number = Number(text, words, index + 1, 0)
-        elif "=" in text:
-            flag = text[: text.index("=") + 1]
-            # Hydra's "+" and "++" add a key or override it.
-            name = flag[:-1] if text[0] == "-" else flag.lstrip("+")
-            meaning = table.get(name)
-            if meaning is None:
-                continue
-            number = Number(name, words, index, len(flag))
-        else:
-            continue
+    for flag in sorted(table.keys() & invocation.flags.keys(), key=invocation.flags.__getitem__):
+        meaning = table[flag]
         before = last.get(meaning.means)
         if before is None or meaning.certain or not before[0].certain:
-            last[meaning.means] = (meaning, number)
-    return {means: _seen(meaning, number) for means, (meaning, number) in last.items()}
+            last[meaning.means] = (meaning, invocation.number(flag))
+    return {means: _seen(meaning, number, invocation) for means, (meaning, number) in last.items()}
 
 
-def _seen(meaning: Meaning, number: Number) -> Seen | None:
-    value = _number(number.text) if number.at < len(number.words.texts) else None
-    return None if value is None else Seen(meaning, number, value)
+def _seen(meaning: Meaning, number: Number, invocation: Invocation) -> Seen | None:
+    """The number, where it is one; a launcher that starts a process for each device settles what it counts."""
+    value = _number(number.text)
+    if value is None:
+        return None
+    if meaning.by_launcher and any(launch.per_process for launch in invocation.launches):
+        meaning = replace(meaning, certain=True)
+    return Seen(meaning, number, value)
 
 
 def _with_variables(flags: Mapping[Means, Seen | None], variables: Variables) -> Mapping[Means, Seen | None]:
@@ -138,7 +189,7 @@ def _number(text: str) -> int | None:
     return value if 0 < value <= _LARGEST else None
 
 
-def _accumulation_edit(first: Sighting, others: Sequence[Sighting]) -> Edit | None:
+def _accumulation_edit(first: _Told, others: Sequence[_Told]) -> Edit | None:
     """What sets accumulation everywhere: the flags that are there, or new ones behind each micro-batch."""
     numbers = [one.accumulation.number for one in others if one.accumulation is not None]
     if first.accumulation is not None:
@@ -163,12 +214,17 @@ def _with_others(edit: Callable[..., Edit], others: Sequence[Edit]) -> Edit:
     return whole
 
 
-def _disagreements(seen: Sequence[Sighting], micro: Reading, declared: Reading | None) -> Iterator[Finding]:
+def _disagreements(seen: Sequence[_Told], micro: Reading, declared: Reading | None) -> Iterator[Finding]:
     values = sorted({one.micro.value for one in seen}, reverse=True)
     if len(values) > 1:
         told = ", ".join(map(str, values[:5]))
         problem = f"{micro.field}: micro-batches differ: {told}; {micro.value} is taken"
         yield Finding("SST103", micro.field, {"problem": problem, "values": told, "taken": micro.value})
+    if declared is None and not micro.certain:
+        problem = (
+            f"{micro.name} {micro.value} may be the batch of one device or of all: read as at most {micro.value} each"
+        )
+        yield Finding("SST103", micro.field, {"problem": problem, "values": str(micro.value), "taken": micro.value})
     if declared is not None and micro.certain and declared.value != micro.value:
         problem = f"{declared.name} says {declared.value}, {micro.name} says {micro.value}"
         yield Finding("SST103", declared.field, {"problem": problem, "values": f"{declared.value}, {micro.value}"})

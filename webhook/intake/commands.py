@@ -1,18 +1,25 @@
 """What a container runs: its command line, seen through shells, wrappers, interpreters and launchers."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple, TypeAlias
 
-from webhook.catalog.launchers import Launchers, Means, Options, Wrapper, launchers
+from webhook.catalog.flags import Means
+from webhook.catalog.launchers import Launchers, Options, Wrapper, launchers
+from webhook.intake.config_files import File, Files
+from webhook.intake.configurations import Configuration, opened
 from webhook.intake.environment import Argv, Environment
 from webhook.intake.script import Exported, Script
-from webhook.intake.words import UNREAD, Budget, Listed, Number, Origin, Piece, Place, Word, Words
+from webhook.intake.trainer import Trainer, Value, configurations, trainer_of
+from webhook.intake.words import UNREAD, Budget, Number, Origin, Piece, Place, Word, Words
 from webhook.model.placement import Pointer
 from webhook.model.request import Object
 
 _SHELL = re.compile(r"(?:ba|da|a|z|k|mk)?sh\Z")
 _PYTHON = re.compile(r"(?:python|pypy)[\d.]*\Z")
+_SHEBANG = re.compile(r"#![^\n]*sh\b")
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=")
 _PYTHON_TAKES = frozenset({"-W", "-X", "--check-hash-based-pycs"})
 _SHELL_TAKES = frozenset({"--rcfile", "--init-file"})
@@ -23,50 +30,98 @@ Variables: TypeAlias = Environment | Exported
 
 
 class Launch(NamedTuple):
-    """One use of a launcher, with the numbers it is given. `hidden`: an option that cannot be read, or a file, may say
-    how many nodes there are."""
+    """One use of a launcher, with the numbers it is given, of one meaning the last. `hidden`: an option or a file that
+    cannot be read may say how many nodes there are. `per_process`: it starts a process for each device."""
 
     name: str
     given: tuple[tuple[Means, Number], ...]
     one_node: bool
     hidden: bool
+    per_process: bool
 
 
-class Invocation(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Invocation:
     """A program that a container runs: its arguments are words from `start` on. `program` is its base name or what
-    follows `python -m`; `launches` are the launchers that start it, outermost first."""
+    follows `python -m`; `launches` are the launchers that start it, outermost first; `files` are those in view."""
 
     words: Words
     start: int
     program: str
     launches: tuple[Launch, ...]
     environment: Variables
+    files: Files
+
+    @cached_property
+    def flags(self) -> Mapping[str, int]:
+        """Where each word stands last, by its flag (`--flag`, `--flag=value`) or key (`key=`, without Hydra's "+"); in
+        the order in which they stand first."""
+        return flags_of(self.words, self.start, len(self.words.texts))
+
+    def number(self, flag: str) -> Number:
+        """The value of a flag or key that stands here."""
+        index = self.flags[flag]
+        text = self.words.texts[index]
+        if "=" in text:
+            return Number(flag, self.words, index, text.index("=") + 1)
+        return Number(flag, self.words, index + 1, 0)
+
+    @cached_property
+    def trainer(self) -> Trainer | None:
+        """The trainer that it is; None where nothing shows it."""
+        return trainer_of(self)
+
+    @cached_property
+    def configurations(self) -> Mapping[Value, Sequence[Configuration]]:
+        """What can be read of the files that it is told of."""
+        return configurations(self, self.trainer)
 
 
-def invocations(container: Object, at: Pointer, environment: Environment, budget: Budget) -> list[Invocation]:
-    """Every program that the container's command line runs, as far as it can be read. Raises Unreadable."""
+def flags_of(words: Words, start: int, end: int) -> Mapping[str, int]:
+    """Where each flag or key stands last between two words, in the order in which they stand first."""
+    found: dict[str, int] = {}
+    texts = words.texts
+    for index in range(start, end):
+        text = texts[index]
+        if "=" in text:
+            name = text[: text.index("=")]
+            text = name if text[0] == "-" else f"{name.lstrip('+')}="
+        found[text] = index
+    return found
+
+
+def invocations(
+    container: Object, at: Pointer, environment: Environment, budget: Budget, files: Files | None = None
+) -> list[Invocation]:
+    """Every program that the container's command line runs, as far as it can be read; `files` are those that are there
+    before it starts. Raises Unreadable."""
     argv = Argv(container, at, environment)
-    return list(_programs(argv, 0, environment, (), _Limits(launchers(), budget)))
+    return list(_programs(argv, 0, environment, (), _Limits(launchers(), files or Files(budget))))
 
 
-def scripted(text: str, at: Pointer, environment: Environment, budget: Budget) -> list[Invocation]:
+def scripted(
+    text: str, at: Pointer, environment: Environment, budget: Budget, files: Files | None = None
+) -> list[Invocation]:
     """Every program that a command line outside the pods runs (a RayJob's entrypoint); the string stands at `at`."""
     origin = Origin(at, text)
     word = Word(text, (Piece(text, origin),), text, Place(origin, len(text)))
-    return list(_script(Listed([word]), 0, environment, (), _Limits(launchers(), budget)))
+    return list(_script(word, (), environment, (), _Limits(launchers(), files or Files(budget))))
 
 
 class _Limits(NamedTuple):
+    """What is known where a command runs, and how deep in scripts; `input` gives the here-document that it reads."""
+
     known: Launchers
-    budget: Budget
+    files: Files
     depth: int = 0
+    input: Callable[[], Word | None] = lambda: None
 
 
 def _programs(
     words: Words, at: int, environment: Variables, launches: tuple[Launch, ...], limits: _Limits
 ) -> Iterator[Invocation]:
     """The programs that the words from `at` on start: one, or those of a script."""
-    known, texts = limits.known, words.texts
+    known, texts, files = limits.known, words.texts, limits.files
     for _ in range(_MOST_PROGRAMS):
         if at >= len(texts):
             return
@@ -76,7 +131,7 @@ def _programs(
             module, at = _python(texts, at + 1)
             options = known.modules.get(module)
             if options is None:
-                yield Invocation(words, at, module or _base_name(texts, at), launches, environment)
+                yield Invocation(words, at, module or _base_name(texts, at), launches, environment, files)
                 return
         elif options is not None and _follows(texts, at, options.subcommand):
             at += 1 + bool(options.subcommand)
@@ -85,32 +140,54 @@ def _programs(
             continue
         elif _SHELL.match(name):
             is_script, at = _shell(texts, at + 1)
-            if not is_script:
+            if limits.depth >= _DEEPEST:
+                return
+            if is_script:
+                if at < len(texts):
+                    yield from _script(words.word(at), _from(words, at + 1), environment, launches, limits)
+            elif at < len(texts):
+                # A file that is not in view may still be named like a program whose flags are known.
+                if file := files.find(texts[at]):
+                    yield from _script(file.word, _from(words, at), environment, launches, limits)
+                    return
                 continue
-            if at < len(texts) and limits.depth < _DEEPEST:
-                yield from _script(words, at, environment, launches, limits)
+            elif read := limits.input():
+                yield from _script(read, (), environment, launches, limits)
+            return
+        elif (file := _shell_script(texts[at], files)) and limits.depth < _DEEPEST:
+            yield from _script(file.word, _from(words, at), environment, launches, limits)
             return
         else:
-            yield Invocation(words, at + 1, name, launches, environment)
+            yield Invocation(words, at + 1, name, launches, environment, files)
             return
-        launch, at, unread = _launch(words, at, options)
+        launch, at, unread = _launch(words, at, options, files)
         launches = (*launches, launch)
         if unread is not None:
             # It may be options or the program itself: whatever flags follow are read as the program's.
-            yield Invocation(words, unread + 1, _base_name(texts, at), launches, environment)
+            yield Invocation(words, unread + 1, _base_name(texts, at), launches, environment, files)
             return
 
 
 def _script(
-    words: Words, at: int, environment: Variables, launches: tuple[Launch, ...], limits: _Limits
+    text: Word, positional: Sequence[Word], environment: Variables, launches: tuple[Launch, ...], limits: _Limits
 ) -> Iterator[Invocation]:
-    positional = [words.word(index) for index in range(at + 1, len(words.texts))]
-    script = Script(words.word(at), environment, positional, limits.budget)
-    for line, variables in script.commands():
-        yield from _programs(line, 0, variables, launches, limits._replace(depth=limits.depth + 1))
+    script = Script(text, environment, positional, limits.files)
+    for ran in script.commands():
+        inside = _Limits(limits.known, ran.files, limits.depth + 1, ran.document)
+        yield from _programs(ran.line, 0, ran.environment, launches, inside)
 
 
-def _launch(words: Words, at: int, options: Options) -> tuple[Launch, int, int | None]:
+def _shell_script(path: str, files: Files) -> File | None:
+    """The file that is run by its name, where it is a shell's."""
+    file = files.find(path) if files else None
+    return file if file and (path.endswith(".sh") or _SHEBANG.match(file.word.text)) else None
+
+
+def _from(words: Words, start: int) -> Sequence[Word]:
+    return [words.word(index) for index in range(start, len(words.texts))]
+
+
+def _launch(words: Words, at: int, options: Options, files: Files) -> tuple[Launch, int, int | None]:
     """A launcher's use, where the program that it starts stands, and the first word that cannot be read, if any."""
     texts = words.texts
     given: list[tuple[Means, Number]] = []
@@ -133,9 +210,14 @@ def _launch(words: Words, at: int, options: Options) -> tuple[Launch, int, int |
             number = Number(flag, words, at, len(flag) + 1) if equals else Number(flag, words, at + 1, 0)
             given.append((means, number))
         one_node = one_node or flag in options.one_node
-        hidden = hidden or flag in options.elsewhere
+        if flag in options.elsewhere:
+            value = words.word(at).behind(len(flag) + 1) if equals else words.word(min(at + 1, len(texts) - 1))
+            read = opened(files, value, options.holds[flag]) if flag in options.holds else []
+            hidden = hidden or not read
+            # What stands on the command line goes before what a file says.
+            given[:0] = [count for one in read for count in one.counts()]
         at += 1 if equals else 1 + options.values.get(flag, options.others)
-    return Launch(options.name, tuple(given), one_node, hidden), min(at, len(texts)), unread
+    return Launch(options.name, tuple(given), one_node, hidden, options.per_process), min(at, len(texts)), unread
 
 
 def _wrapped(words: Words, at: int, wrapper: Wrapper, environment: Variables) -> tuple[int, Variables]:

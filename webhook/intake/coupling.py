@@ -9,14 +9,24 @@ from webhook.model.paths import dotted
 from webhook.model.request import Object
 from webhook.model.workload import Workload
 
+# Roles that hold parameters for others: TFJob and PaddleJob, BytePS and MXNet.
+_SERVERS = frozenset({"ps", "server", "parameterserver", "parameter-server"})
+
 
 def read_coupling(
-    source: Object, workload: Workload, roles: Sequence[RawRole], told: Told, *, grouped: bool = False
+    source: Object,
+    workload: Workload,
+    roles: Sequence[RawRole],
+    told: Told,
+    *,
+    grouped: bool = False,
+    every: Sequence[RawRole] = (),
 ) -> tuple[Coupling, str]:
     """The coupling of the roles with devices, and what decided it, in a few words.
 
     Single and OneNode go before anything that a launcher says: a process group inside one pod binds no other pod.
-    `grouped`: the object is one pod of a group whose others are objects of their own. An annotation is not looked at:
+    `grouped`: the object is one pod of a group whose others are objects of their own. `every` is every role of the job:
+    ranks that are told to be asynchronous are where one of these serves parameters. An annotation is not looked at:
     whether it counts is the policy's say.
     """
     if not roles:
@@ -35,6 +45,10 @@ def read_coupling(
         return Coupling.ONE_NODE, f"one pod with {devices} devices"
     if pods <= 1:
         return Coupling.INDEPENDENT, f"{runs} pods that run one after another"
+    served = any(role.name.casefold() in _SERVERS for role in every)
+    for _, one in told:
+        if one.hint is Coupling.HETEROGENEITY_AWARE or (one.hint is Coupling.ASYNCHRONOUS and served):
+            return one.hint, one.because
     for role, one in told:
         if one.spans(role.devices):
             return Coupling.SYNCHRONOUS, one.because

@@ -4,10 +4,12 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from webhook.catalog.launchers import Means, launchers
+from webhook.catalog.flags import Means
+from webhook.catalog.launchers import Strategy, launchers
 from webhook.intake.commands import Invocation, Launch, Variables
-from webhook.intake.words import Listed, Number, Word
-from webhook.model.job import Edit
+from webhook.intake.words import UNREAD, Listed, Number, Word
+from webhook.model.job import Coupling, Edit
+from webhook.model.paths import printable
 
 # 2, or MIN:MAX as torchrun takes it.
 _COUNT = re.compile(r"0{0,9}(\d{1,9})(?::0{0,9}(\d{1,9}))?\Z", re.ASCII)
@@ -45,10 +47,12 @@ class Stated(NamedTuple):
 
 
 class Evidence(NamedTuple):
-    """One launcher, or the rendezvous environment, of one container.
+    """One launcher, the rendezvous environment, or a program's own flags, of one container.
 
     `nodes` and `total` are None where nothing is said of them; `processes` is what is said of one node. `open`: a file
-    or an option that cannot be read may say how many nodes there are, or the address of another node is set.
+    or an option that cannot be read may say how many nodes there are, the address of another node is set, or a strategy
+    is named that needs several ranks. `hint`: what a strategy says that does not couple the ranks, Asynchronous (where
+    the job has parameter servers) or HeterogeneityAware.
     """
 
     says: str
@@ -57,6 +61,7 @@ class Evidence(NamedTuple):
     processes: Stated | None = None
     one_node: bool = False
     open: bool = False
+    hint: Coupling | None = None
 
     def spans(self, devices: int) -> bool:
         """Whether it reaches over several pods of so many devices; what cannot be read is taken to."""
@@ -77,13 +82,43 @@ class Evidence(NamedTuple):
 
 def evidence(found: Sequence[Invocation], environment: Variables) -> list[Evidence]:
     """Everything that one container says, its launchers first. Launchers that are told the number of nodes do not look
-    into the environment for it."""
+    into the environment for it; what a program's own flags say counts where it is started without one."""
     launches: dict[int, Launch] = {id(launch): launch for one in found for launch in one.launches}
     seen = [_launched(launch) for launch in launches.values()]
+    strategies = [strategy for one in found for strategy in _strategies(one)]
+    hints = [one for one in strategies if one.hint]
     if any(one.nodes or one.one_node for one in seen):
-        return seen
+        return [*hints, *seen]
     environments = {id(one.environment): one.environment for one in found} or {0: environment}
-    return seen + [one for variables in environments.values() for one in _rendezvous(variables)]
+    seen += [one for variables in environments.values() for one in _rendezvous(variables)]
+    return [*hints, *seen, *([] if launches else [one for one in strategies if not one.hint])]
+
+
+def _strategies(invocation: Invocation) -> Iterator[Evidence]:
+    """What the flags of one program say of nodes, processes and strategies."""
+    known, flags = launchers(), invocation.flags
+    table = known.counts_of.get(invocation.program, known.counts)
+    counted = {table[flag]: _stated(invocation.number(flag)) for flag in table.keys() & flags.keys()}
+    for flag in sorted(known.strategies.keys() & flags.keys(), key=flags.__getitem__):
+        value = invocation.number(flag).text
+        value = value if value and value[0] != "-" else "true"
+        for strategy in known.strategies[flag]:
+            if strategy.is_meant_by(value):
+                yield _strategy(strategy, f"{flag.removesuffix('=')} {value}" if value != "true" else flag)
+    for name, strategy in known.strategy_variables.items():
+        word = invocation.environment.get(name)
+        if word is not None and strategy.is_meant_by(word.text):
+            yield _strategy(strategy, f"{name}={word.text}")
+    nodes, processes = counted.get(Means.NODES), counted.get(Means.PER_NODE)
+    if nodes or processes:
+        yield Evidence(invocation.program, nodes, counted.get(Means.TOTAL), processes)
+
+
+def _strategy(strategy: Strategy, says: str) -> Evidence:
+    says = printable(says.split(UNREAD)[0].strip())
+    if strategy.coupling is Coupling.SYNCHRONOUS:
+        return Evidence(says, open=True)
+    return Evidence(says, hint=strategy.coupling)
 
 
 def _launched(launch: Launch) -> Evidence:

@@ -1,15 +1,20 @@
 """Runs a shell script as far as its variables go: which commands, with which words, in which environment."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TypeAlias
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import NamedTuple, TypeAlias
 
+from webhook.intake.config_files import Files
 from webhook.intake.environment import Environment
-from webhook.intake.shell import Literal, Part, ShellWord, Variable, parse
-from webhook.intake.words import UNREAD, Budget, Line, Piece, Place, Source, Word
+from webhook.intake.outputs import TOUCHES, output_of, touched
+from webhook.intake.shell import Command, Literal, Part, ShellWord, Variable, content, parse
+from webhook.intake.words import UNREAD, Line, Piece, Place, Source, Word
 
 _SPACE = re.compile(r"[ \t\n]+")
 _EXPORTS = frozenset({"export", "declare", "typeset", "readonly", "local"})
+# A configuration is shorter; what is longer is a program or a data set.
+_LONGEST_DOCUMENT = 64 << 10
 _UNKNOWN = (Word(UNREAD, (Piece(UNREAD, None),), UNREAD),)
 
 
@@ -37,13 +42,25 @@ class Exported:
 Variables: TypeAlias = Environment | Exported
 
 
-class Script:
-    """One script and the state of its variables. `positional` are the words behind it: $0, $1, …"""
+class Ran(NamedTuple):
+    """A command of a script, with its words expanded, its environment, the files that are there when it runs, and what
+    gives the here-document that it reads."""
 
-    def __init__(self, script: Word, environment: Variables, positional: Sequence[Word], budget: Budget) -> None:
+    line: Line
+    environment: Variables
+    files: Files
+    document: "Callable[[], Word | None]"
+
+
+class Script:
+    """One script and the state of its variables and files. `positional` are the words behind it: $0, $1, …"""
+
+    def __init__(self, script: Word, environment: Variables, positional: Sequence[Word], files: Files) -> None:
         self._source = Source(script)
         self._environment = environment
-        self._budget = budget
+        self._budget = files.budget
+        self._files = files
+        self._piped: Word | None = None
         self._exported: dict[str, Word | None] = {}
         self._variables: dict[str, tuple[Word, ...] | None] = {
             **{str(index): (word,) for index, word in enumerate(positional[:10])},
@@ -51,8 +68,8 @@ class Script:
             "*": tuple(positional[1:]),
         }
 
-    def commands(self) -> Iterator[tuple[Line, Variables]]:
-        """The commands in order, each with its words expanded and with its environment."""
+    def commands(self) -> Iterator[Ran]:
+        """The commands in order."""
         text = self._source.text
         if not self._budget.take(len(text)):
             return
@@ -67,16 +84,45 @@ class Script:
             if not words:
                 for word in assignments:
                     self._assign(word, conditional=command.conditional)
-            elif text[words[0].start : words[0].end] in _EXPORTS:
+                continue
+            name = text[words[0].start : words[0].end]
+            if name in _EXPORTS:
                 self._export(words, conditional=command.conditional)
+                continue
+            line = self._line(words)
+            changed = {word.assigns: self._single(self._value(word)) for word in assignments}
+            if self._exported:
+                if not self._budget.take(len(self._exported)):
+                    return
+                changed = {**self._exported, **changed}
+            environment = Exported(self._environment, changed) if changed else self._environment
+            yield Ran(line, environment, self._files, partial(self._document, command))
+            if command.output or command.piped or name in TOUCHES:
+                self._touch(command, line)
             else:
-                line = self._line(words)
-                changed = {word.assigns: self._single(self._value(word)) for word in assignments}
-                if self._exported:
-                    if not self._budget.take(len(self._exported)):
-                        return
-                    changed = {**self._exported, **changed}
-                yield line, Exported(self._environment, changed) if changed else self._environment
+                self._piped = None
+
+    def _document(self, command: Command) -> Word | None:
+        """The here-document that a command reads; None where there is none, or a long one."""
+        document = command.document
+        if document is None or document.end - document.start > _LONGEST_DOCUMENT:
+            return None
+        parts = content(self._source.text, document)
+        return None if parts is None else self._whole(parts)
+
+    def _touch(self, command: Command, line: Line) -> None:
+        """What a command does to the files in view."""
+        read = self._piped if command.document is None else self._document(command)
+        text = output_of(line, read, self._files)
+        self._piped = text if command.piped else None
+        known = not command.conditional
+        for path, written, appends in touched(line, text, self._files):
+            self._files = self._files.written(path, written if known else None, appends=appends)
+        if line.texts[:1] == ["cd"]:
+            self._files = self._files.entered(line.texts[1] if known and len(line.texts) == 2 else "")
+        if command.output is not None:
+            path = self._whole(command.output.parts).text
+            self._files = self._files.written(path, text if known else None, appends=command.appends)
 
     def _line(self, words: Sequence[ShellWord]) -> Line:
         line = Line(self._source)
@@ -132,11 +178,17 @@ class Script:
         if not isinstance(part, Variable):
             return _UNKNOWN
         value = self._look_up(part.name)
-        if part.default is not None and (value is None or not any(word.text for word in value)):
+        if part.default is not None and not self._may_be_set(part, value):
             return (self._whole(part.default),)
         if value is None or not self._budget.take(sum(len(word.text) + len(word.pieces) for word in value)):
             return _UNKNOWN
         return value if part.each else value[:1]
+
+    def _may_be_set(self, part: Variable, value: tuple[Word, ...] | None) -> bool:
+        """Whether a default does not stand for it: it has a value, or one that nobody knows."""
+        if value is None:
+            return part.name in self._variables or part.name in self._environment
+        return not part.or_empty or any(word.text for word in value)
 
     def _whole(self, parts: Sequence[Part]) -> Word:
         """The parts as one word, as in double quotes or behind `NAME=`."""
@@ -146,7 +198,9 @@ class Script:
                 pieces.extend(self._source.cut(part.start, part.end))
             else:
                 pieces.extend(_joined(self._expanded(part), " ").pieces)
-        text = "".join(piece.text for piece in pieces)
+        # Empty ones would add up where a variable is set from itself over and over.
+        pieces = [piece for piece in pieces if piece.text] or pieces[:1]
+        text = "".join([piece.text for piece in pieces])
         return Word(text, tuple(pieces), text)
 
     def _expand(self, word: ShellWord) -> Iterator[Word]:

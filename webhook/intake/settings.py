@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-
-import orjson
+from operator import itemgetter
 
 from webhook.catalog.launchers import launchers
-from webhook.catalog.trainers import Assigned, Parser
-from webhook.intake.commands import Invocation
+from webhook.catalog.trainers import Assigned, Parser, Says
+from webhook.intake.commands import Invocation, flags_of
+from webhook.intake.configurations import Configuration, by_key
+from webhook.intake.trainer import Trainer, Value, launched_with
 from webhook.intake.words import UNREAD, Words
 from webhook.model.job import Said, Told
 from webhook.model.paths import dotted
@@ -16,7 +17,6 @@ from webhook.model.placement import Pointer
 # As transformers' HfArgumentParser takes them (string_to_bool).
 _TRUE = frozenset({"", "true", "t", "yes", "y", "1"})
 _FALSE = frozenset({"false", "f", "no", "n", "0"})
-_STAGES = {0: "ddp", 1: "zero1", 2: "zero2", 3: "zero3"}
 _LONGEST = 200
 _MOST_UNREAD = 16
 
@@ -48,113 +48,118 @@ def _values(one: Told) -> tuple[object, ...]:
 
 
 def _told(invocation: Invocation, container: Pointer) -> Told | None:
-    known, texts = launchers(), invocation.words.texts
-    if invocation.program in known.evaluation:
+    if invocation.program in launchers().evaluation:
         return Told(invocation.program, invocation.program, trains=False)
-    at = invocation.start
-    # Of `python train.py` the arguments begin with the script.
-    if at < len(texts) and texts[at].rsplit("/", 1)[-1] == invocation.program:
-        at += 1
-    started_by, name = known.trainers.started_by, invocation.program
-    found = started_by.get(name)
-    if found is None and at < len(texts) and texts[at][:1] != "-":
-        name = f"{invocation.program} {texts[at]}"
-        found = started_by.get(name)
-        at += found is not None
-    if found is None:
-        parser, name = _by_flags(texts, at)
-        if parser is None:
-            return None
-        return _Reader(invocation, parser, container).read(at, name, {}, by_program=False)
-    parser, implied = found
-    return _Reader(invocation, parser, container).read(at, name, implied, by_program=True)
-
-
-def _by_flags(texts: Sequence[str], at: int) -> tuple[Parser | None, str]:
-    """The trainer whose own flags stand here, at least two and none of another's, and these flags."""
-    trainers = launchers().trainers
-    found: dict[str, str] = {}
-    for index in range(at, len(texts)):
-        text = texts[index]
-        if text[:2] == "--":
-            flag = text if "=" not in text else text[: text.index("=")]
-            owner = trainers.known_by.get(flag)
-            if owner is not None:
-                found[flag] = owner
-    families = {trainers.families[owner] for owner in found.values()}
-    if len(found) < 2 or len(families) > 1:
-        return None, ""
-    # What extends the family is the more special.
-    special = [owner for owner in found.values() if owner not in families]
-    name = special[0] if special else families.pop()
-    return trainers.parsers[name], " and ".join(list(found)[:2])
+    trainer = invocation.trainer
+    return _Reader(invocation, trainer, container).read() if trainer else None
 
 
 class _Reader:
-    """Reads the words of one program with one parser."""
+    """Reads what one program is told, as its trainer's parser would."""
 
-    def __init__(self, invocation: Invocation, parser: Parser, container: Pointer) -> None:
+    def __init__(self, invocation: Invocation, trainer: Trainer, container: Pointer) -> None:
         self._invocation = invocation
-        self._parser = parser
+        self._trainer = trainer
+        self._parser = trainer.parser
         self._container = container
         self._settings: dict[str, Said] = {}
         self._unread: list[Said] = []
 
-    def read(self, at: int, known_by: str, implied: Mapping[str, str], *, by_program: bool) -> Told:
-        """All of it; what a flag says outranks what the program, and that what its launcher says."""
-        invocation, parser = self._invocation, self._parser
-        words, texts = invocation.words, invocation.words.texts
+    def read(self) -> Told:
+        """All of it; what a flag says outranks what a file says, that what the program, and that what its launcher."""
+        invocation, trainer, parser = self._invocation, self._trainer, self._parser
+        words, texts, at = invocation.words, invocation.words.texts, trainer.at
+        launched_by = launched_with(invocation)
         for launch in invocation.launches:
             options = launchers().launcher_settings.get(launch.name)
             if options is not None:
                 self._imply(launch.name, options.implies)
-                self._scan(words, 0, invocation.start, options)
-        self._imply(known_by, implied)
+                self._configure(launched_by)
+                self._scan(flags_of(words, 0, invocation.start), options, launched_by, 0, invocation.start)
+        self._imply(trainer.known_by, trainer.implied)
+        read = invocation.configurations
+        keys = self._configure(read)
         if at < len(texts) and texts[at][:1] not in ("-", "", UNREAD) and parser.operand:
-            self._take(parser.operand, self._said("the argument", texts[at], at))
+            if Value(at) not in read:
+                self._take(parser.operand, self._said("the argument", texts[at], at))
             at += 1
-        flags = self._scan(words, at, len(texts), parser)
+        flags = self._scan(invocation.flags, parser, read, at, len(texts)) | keys
         self._look_for_partial(at)
         if invocation.environment.sets_any(parser.variables):
             names = sorted(name for name in parser.variables if name in invocation.environment)
             self._unread += [Said("", name, dotted(self._container)) for name in names]
             self._assign(("parallel", "elsewhere"), self._unread[-1])
         evaluates = not flags.isdisjoint(parser.evaluation) and flags.isdisjoint(parser.train)
-        trains = not evaluates and (by_program or not flags.isdisjoint(parser.training))
-        launched = by_program or bool(invocation.launches)
-        return Told(parser.name, known_by, trains, self._settings, tuple(self._unread[:_MOST_UNREAD]), launched)
+        trains = not evaluates and (trainer.by_program or not flags.isdisjoint(parser.training))
+        launched = trainer.by_program or bool(invocation.launches)
+        unread = tuple(self._unread[:_MOST_UNREAD])
+        return Told(parser.name, trainer.known_by, trains, self._settings, unread, launched)
 
-    def _scan(self, words: Words, start: int, end: int, parser: Parser) -> set[str]:
-        """Take every flag; those that stand here and are not switched off."""
-        texts, flags = words.texts, set()
-        last: dict[str, tuple[str, int]] = {}
-        for index in range(start, min(end, len(texts))):
-            text = texts[index]
-            if text[:2] != "--":
-                # Behind a flag it is its value; else it may be a flag itself.
-                if text.startswith(UNREAD) and (index == start or texts[index - 1][:2] != "--"):
-                    self._unread.append(self._said("words of the command line", "", index))
-                continue
-            flag, equals, value = text.partition("=")
-            place = index
-            if not equals and index + 1 < end and texts[index + 1][:2] != "--":
-                value, place = texts[index + 1], index + 1
-            last.pop(flag, None)
-            last[flag] = (value, place)
-        for flag, (value, place) in last.items():
-            if value.casefold() not in _FALSE:
-                flags.add(flag)
-            if flag in parser.says:
-                self._says(flag, value, place, parser)
-            elif flag in parser.config_files and value.casefold() not in _FALSE:
-                self._file(flag, value, place, parser.config_files[flag])
-            elif UNREAD in flag:
-                self._unread.append(self._said("words of the command line", "", place))
+    def _configure(self, read: Mapping[Value, Sequence[Configuration]]) -> set[str]:
+        """Take every value of these files; the flags that their keys stand for and that are not switched off."""
+        flags: set[str] = set()
+        every = [one for found in read.values() for one in found]
+        opened = {one.under for one in every}
+        for one in every:
+            parser = one.parser or self._parser
+            if one.parser is not None:
+                self._imply(one.file.name, one.parser.implies, one.file.where)
+            for key, value in one.values:
+                said = Said(_clean(value), _clean(f"{one.prefix}{key}"), one.file.where)
+                if one.parser is None and value.casefold() not in _FALSE:
+                    flags.add(f"--{key}")
+                says, leaves_open = by_key(parser.says, key), by_key(parser.config_files, key)
+                if says is not None:
+                    self._says(says, value, said)
+                elif leaves_open is not None and key not in opened:
+                    self._unread.append(said)
+                    self._assign(leaves_open, said)
         return flags
 
-    def _says(self, flag: str, value: str, place: int, parser: Parser) -> None:
-        says = parser.says[flag]
-        said = self._said(flag, value, place)
+    def _scan(
+        self,
+        flags: Mapping[str, int],
+        parser: Parser,
+        read: Mapping[Value, Sequence[Configuration]],
+        start: int,
+        end: int,
+    ) -> set[str]:
+        """Take every flag between two words; those that stand there and are not switched off."""
+        words, texts, on = self._invocation.words, self._invocation.words.texts, set[str]()
+        for name, index in sorted(flags.items(), key=itemgetter(1)):
+            flag = name if name[:2] == "--" else _key(name, parser)
+            if not flag or index < start:
+                continue
+            text, place, value = texts[index], Value(index), ""
+            if "=" in text:
+                place = Value(index, text.index("=") + 1)
+                value = text[place.offset :]
+            elif index + 1 < end and texts[index + 1][:2] != "--":
+                place = Value(index + 1)
+                value = texts[index + 1]
+            is_on = value.casefold() not in _FALSE
+            if is_on:
+                on.add(flag)
+            if flag in parser.says:
+                self._says(parser.says[flag], value, self._said(flag.removesuffix("="), value, place.at))
+            elif flag in parser.config_files and is_on and place not in read:
+                said = self._said(flag.removesuffix("="), value if UNREAD not in value else "", place.at)
+                self._unread.append(said)
+                self._assign(parser.config_files[flag], said)
+        if any(UNREAD in name for name in flags):
+            self._look_for_unread(words, start, end)
+        return on
+
+    def _look_for_unread(self, words: Words, start: int, end: int) -> None:
+        """Words that cannot be read and may be flags; behind a flag they are its value."""
+        texts = words.texts
+        for index in range(start, end):
+            text = texts[index]
+            behind = index > start and texts[index - 1][:2] == "--" and "=" not in texts[index - 1]
+            if UNREAD in text.partition("=")[0] and (text[:2] == "--" or (text[0] == UNREAD and not behind)):
+                self._unread.append(self._said("words of the command line", "", index))
+
+    def _says(self, says: Says, value: str, said: Said) -> None:
         if UNREAD in value or len(value) > _LONGEST:
             self._unread.append(replace(said, value=""))
         elif isinstance(says, str):
@@ -168,20 +173,9 @@ class _Reader:
                 elif word != "false" or "true" not in says:
                     self._unread.append(said)
 
-    def _file(self, flag: str, value: str, place: int, leaves_open: Assigned) -> None:
-        if value.startswith("{") and leaves_open is not None:
-            inline = list(_deepspeed(value))
-            if inline:
-                for assigned in inline:
-                    self._assign(assigned, self._said(flag, "", place))
-                return
-        said = self._said(flag, value if UNREAD not in value else "", place)
-        self._unread.append(said)
-        self._assign(leaves_open, said)
-
-    def _imply(self, name: str, implied: Mapping[str, str]) -> None:
+    def _imply(self, name: str, implied: Mapping[str, str], where: str = "") -> None:
         for setting, value in implied.items():
-            self._settings[setting] = Said(value, name, dotted(self._container))
+            self._settings[setting] = Said(value, name, where or dotted(self._container))
 
     def _assign(self, assigned: Assigned, said: Said) -> None:
         if assigned is not None:
@@ -218,6 +212,14 @@ class _Reader:
         return Said(_clean(value), _clean(name), dotted(origin.path if origin else self._container))
 
 
+def _key(name: str, parser: Parser) -> str:
+    """The flag that a key= is read as; empty where it is none."""
+    if name in parser.says or name in parser.config_files:
+        return name
+    flag = f"--{name[:-1]}"
+    return flag if parser.key_value and (flag in parser.says or flag in parser.config_files) else ""
+
+
 def _clean(text: str) -> str:
     """The text as a message may show it."""
     text = text[:_LONGEST]
@@ -239,21 +241,3 @@ def _words(value: str, says: Mapping[str, Assigned]) -> Iterator[str]:
         # A switch, and behind it an argument that is not its own.
         words = ["true"]
     yield from words or ["true"]
-
-
-def _deepspeed(text: str) -> Iterator[Assigned]:
-    """What an inline DeepSpeed configuration says of sharding; nothing where it has an optimizer of its own, or cannot
-    be read (docs/_pages/config-json.md)."""
-    try:
-        config = orjson.loads(text)
-    except ValueError:
-        return
-    match config:
-        case {"optimizer": _}:
-            return
-        case {"zero_optimization": {"stage": int(stage), **zero}} if stage in _STAGES:
-            yield ("parallel", _STAGES[stage])
-            for key, offload in (("offload_optimizer", "optimizer"), ("offload_param", "all")):
-                # The last one counts, and weights on the host mean all of it.
-                if key in zero:
-                    yield ("offload", offload)

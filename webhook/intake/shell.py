@@ -1,7 +1,8 @@
 """The syntax of a POSIX shell script, as far as command lines in manifests need it.
 
-What is not understood is left unread and never misread: command substitution, arithmetic, here-documents. A script that
-breaks off inside a quote is read up to the command before it. Linear in the length of the script.
+What is not understood is left unread and never misread: command substitution, arithmetic. A script that breaks off
+inside a quote is read up to the command before it. Linear in the length of the script. Why it is our own:
+docs/decisions/0019-a-shell-reader-of-our-own.md.
 """
 
 import re
@@ -20,6 +21,8 @@ _BRACED = re.compile(r"([A-Za-z_][A-Za-z0-9_]*|[0-9@*])(\[[@*]\])?(:?[-=])?")
 _ANSI_QUOTED = re.compile(r"'((?:[^'\\]|\\.)*+)'", re.DOTALL)
 _BACKTICKS = re.compile(r"`(?:[^`\\]|\\.)*+`", re.DOTALL)
 _NESTED = re.compile(r"'[^']*+'|\"(?:[^\"\\]|\\.)*+\"|\\.|[(){}]", re.DOTALL)
+_INDENTED = re.compile(r"\t*([^\n]*\n?)")
+_QUOTES = re.compile(r"['\"\\]")
 _DEEPEST_DEFAULT = 3
 
 _OPENS = frozenset({"if", "while", "until"})
@@ -37,12 +40,14 @@ class Literal(NamedTuple):
 
 
 class Variable(NamedTuple):
-    """`$NAME`, `${NAME}`, `${NAME:-default}`; `each`: all elements as words of their own (`"${NAME[@]}"`, `"$@"`)."""
+    """`$NAME`, `${NAME}`, `${NAME:-default}`; `each`: all elements as words of their own (`"${NAME[@]}"`, `"$@"`). The
+    default stands for an empty value too where `or_empty` (`:-`)."""
 
     name: str
     quoted: bool
     each: bool = False
     default: "tuple[Part, ...] | None" = None
+    or_empty: bool = True
 
 
 class Opaque(NamedTuple):
@@ -67,11 +72,17 @@ class ShellWord(NamedTuple):
 
 
 class Command(NamedTuple):
-    """A simple command. `conditional`: it may not run. `loops`: the variable that a `for` around it sets."""
+    """A simple command. `conditional`: it may not run. `loops`: the variable that a `for` around it sets. `document` is
+    the here-document that it reads, None where there is none or it breaks off; `output` the file that it writes, to
+    whose end where it `appends`; `piped`: the next command reads what it writes."""
 
     words: tuple[ShellWord, ...]
     conditional: bool = False
     loops: str = ""
+    document: "Document | None" = None
+    output: ShellWord | None = None
+    appends: bool = False
+    piped: bool = False
 
 
 def parse(text: str) -> tuple[Command, ...]:
@@ -95,6 +106,25 @@ class _BrokenOff(Exception):
     """The script ends inside a quote, a substitution or a here-document."""
 
 
+class Document(NamedTuple):
+    """A here-document: text[start:end]; of one that is `indented` tabs at the start of a line do not count, and in one
+    that is not `quoted` variables are expanded."""
+
+    start: int
+    end: int
+    indented: bool
+    quoted: bool
+
+
+class _Begun(NamedTuple):
+    """A here-document whose text is still to come; `command` is the index of the command that reads it, if any."""
+
+    delimiter: str
+    indented: bool
+    quoted: bool
+    command: int | None = None
+
+
 class _Reader:
     def __init__(self, text: str) -> None:
         self.text = text
@@ -103,7 +133,9 @@ class _Reader:
         self._depth = 0
         self._joined = ""
         self._after_test = False
-        self._heredocs: list[tuple[str, bool]] = []
+        self._output: tuple[ShellWord, bool] | None = None
+        self._begun: list[_Begun] = []
+        self._awaited: list[_Begun] = []
 
     def read(self) -> None:
         text, at, end = self.text, 0, len(self.text)
@@ -118,7 +150,7 @@ class _Reader:
                 self._end_command(operator[0])
                 at = operator.end()
                 if operator[0] == "\n":
-                    at = self._skip_heredocs(at)
+                    at = self._documents(at)
             else:
                 word = _word(text, at)
                 self._words.append(word)
@@ -134,24 +166,35 @@ class _Reader:
         target = _word(self.text, at)
         operator = redirect[0].lstrip("0123456789")
         if operator in ("<<", "<<-"):
-            delimiter = re.sub(r"['\"\\]", "", self.text[target.start : target.end])
-            self._heredocs.append((delimiter, operator == "<<-"))
+            written = self.text[target.start : target.end]
+            delimiter = _QUOTES.sub("", written)
+            self._begun.append(_Begun(delimiter, operator == "<<-", delimiter != written))
+        elif operator in (">", ">|", ">>") and redirect[0][0] in ">1":
+            self._output = target, operator == ">>"
         return target.end
 
-    def _skip_heredocs(self, at: int) -> int:
-        for delimiter, indented in self._heredocs:
-            line = None
-            while line != delimiter:
-                if at > len(self.text):
-                    raise _BrokenOff
-                end = _find(self.text, "\n", at, len(self.text))
-                line = self.text[at:end].lstrip("\t") if indented else self.text[at:end]
-                at = end + 1
-        self._heredocs.clear()
-        return min(at, len(self.text))
+    def _documents(self, at: int) -> int:
+        """Reads the here-documents that the line before `at` has begun, and returns where they end."""
+        text = self.text
+        for document in self._awaited:
+            start = at
+            end, at = _closed(text, at, document)
+            if document.command is not None:
+                read = Document(start, end, document.indented, document.quoted)
+                self.commands[document.command] = self.commands[document.command]._replace(document=read)
+        self._awaited.clear()
+        return min(at, len(text))
 
     def _end_command(self, operator: str) -> None:
         words, self._words = self._words, []
+        output, self._output = self._output, None
+        begun, self._begun = self._begun, []
+        index = len(self.commands)
+        reads = self._append(words, operator, output)
+        self._awaited += [document._replace(command=index if reads else None) for document in begun]
+
+    def _append(self, words: list[ShellWord], operator: str, output: tuple[ShellWord, bool] | None) -> bool:
+        """Keeps the command that these words are; False where they are none."""
         conditional = self._joined == "||" or (self._joined == "&&" and self._after_test)
         self._joined = operator or ""
         for index, word in enumerate(words):
@@ -162,16 +205,19 @@ class _Reader:
                 self._depth += 1
                 name = self._bare(words[index + 1]) if keyword != "case" and index + 1 < len(words) else ""
                 self.commands.append(Command((), conditional=True, loops=name))
-                return
+                return False
             elif keyword in _CLOSES:
                 self._depth = max(self._depth - 1, 0)
             elif keyword == "function":
-                return
+                return False
             elif keyword not in _BEFORE_COMMAND:
                 self._after_test = keyword in _TESTS
                 conditional = conditional or self._depth > 0
-                self.commands.append(Command(tuple(words[index:]), conditional))
-                return
+                written, appends = output or (None, False)
+                command = Command(tuple(words[index:]), conditional, "", None, written, appends, operator == "|")
+                self.commands.append(command)
+                return True
+        return False
 
     def _bare(self, word: ShellWord) -> str:
         """The text of a word without quotes or expansions; empty for any other."""
@@ -218,17 +264,59 @@ def _word(text: str, start: int) -> ShellWord:
     return ShellWord(tuple(parts), start, at, assignment[1], bool(assignment[2]), value)
 
 
-def _double_quoted(text: str, at: int, end: int, parts: list[Part], depth: int) -> int:
-    """Reads up to the closing quote, or to `end`, and returns where that is."""
+def content(text: str, document: Document) -> tuple[Part, ...] | None:
+    """The parts of a here-document; None where a substitution in it breaks off."""
+    stretches = [(document.start, document.end)]
+    if document.indented:
+        stretches = [line.span(1) for line in _INDENTED.finditer(text, document.start, document.end)]
+    if document.quoted:
+        return tuple(Literal(*stretch) for stretch in stretches)
+    parts: list[Part] = []
+    try:
+        for start, end in stretches:
+            _double_quoted(text, start, end, parts, 0, quote="")
+    except _BrokenOff:
+        return None
+    return tuple(parts)
+
+
+def _closed(text: str, at: int, document: _Begun) -> tuple[int, int]:
+    """Where the text of a here-document that begins at `at` ends, and where what follows it begins."""
+    delimiter = document.delimiter
+    start = at - 1
+    while True:
+        if document.indented:
+            start = _find(text, "\n", start, len(text))
+            begin = start + 1
+            while text[begin : begin + 1] == "\t":
+                begin += 1
+            found = text.startswith(delimiter, begin)
+        else:
+            start = _find(text, f"\n{delimiter}", start, len(text))
+            begin, found = start + 1, True
+        if start >= len(text):
+            raise _BrokenOff
+        end = begin + len(delimiter)
+        if found and (end == len(text) or text[end] == "\n"):
+            return start + 1, min(end + 1, len(text))
+        start += 1
+
+
+def _double_quoted(text: str, at: int, end: int, parts: list[Part], depth: int, quote: str = '"') -> int:
+    """Reads up to the closing quote, or to `end`, and returns where that is. In a here-document there is no such quote:
+    it is a character like any other."""
     parts.append(Literal(at, at))  # an empty string is a word too
-    while at < end and text[at] != '"':
+    while at < end and text[at] != quote:
         if plain := _QUOTED_PLAIN.match(text, at, end):
             parts.append(Literal(at, plain.end()))
             at = plain.end()
+        elif text[at] == '"':
+            parts.append(Literal(at, at + 1))
+            at += 1
         elif text[at] == "\\":
             escaped = text[at + 1 : at + 2]
             if escaped != "\n":
-                parts.append(Literal(at + 1 if escaped in ("$", "`", '"', "\\") else at, min(at + 2, end)))
+                parts.append(Literal(at + 1 if escaped in ("$", "`", "\\", quote) else at, min(at + 2, end)))
             at += 2
         else:
             part, at = _expansion(text, at, end, depth, quoted=True)
@@ -238,18 +326,18 @@ def _double_quoted(text: str, at: int, end: int, parts: list[Part], depth: int) 
 
 def _expansion(text: str, at: int, end: int, depth: int, *, quoted: bool) -> tuple[Part, int]:
     if text[at] == "`":
-        ticked = _BACKTICKS.match(text, at)
+        ticked = _BACKTICKS.match(text, at, end)
         if ticked is None:
             raise _BrokenOff
         return Opaque(), ticked.end()
     following = text[at + 1 : at + 2]
     if following == "(":
-        return Opaque(), _closing(text, at + 1, "()")
+        return Opaque(), _closing(text, at + 1, end, "()")
     if following == "{":
-        closing = _closing(text, at + 1, "{}")
+        closing = _closing(text, at + 1, end, "{}")
         return _braced(text, at + 2, closing - 1, depth, quoted=quoted), closing
     if following == "'" and not quoted:
-        ansi = _ANSI_QUOTED.match(text, at + 1)
+        ansi = _ANSI_QUOTED.match(text, at + 1, end)
         if ansi is None:
             raise _BrokenOff
         return Opaque() if "\\" in ansi[1] else Literal(*ansi.span(1)), ansi.end()
@@ -276,7 +364,7 @@ def _braced(text: str, at: int, end: int, depth: int, *, quoted: bool) -> Part:
         start, end = start + 1, end - 1
     if _double_quoted(text, start, end, default, depth + 1) != end:
         return Opaque()
-    return Variable(name, quoted, each, tuple(default))
+    return Variable(name, quoted, each, tuple(default), found[3][0] == ":")
 
 
 def _array(text: str, at: int) -> tuple[tuple[ShellWord, ...], int]:
@@ -299,10 +387,10 @@ def _array(text: str, at: int) -> tuple[tuple[ShellWord, ...], int]:
     raise _BrokenOff
 
 
-def _closing(text: str, at: int, pair: str) -> int:
+def _closing(text: str, at: int, end: int, pair: str) -> int:
     """Behind the bracket that closes the one at `at`."""
     depth = 0
-    for token in _NESTED.finditer(text, at):
+    for token in _NESTED.finditer(text, at, end):
         if token[0] == pair[0]:
             depth += 1
         elif token[0] == pair[1]:

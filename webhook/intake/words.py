@@ -166,24 +166,29 @@ class Budget:
         return True
 
 
+_SIGNS = {"=": "=", ":": ": "}
+
+
 class Number(NamedTuple):
-    """A number on a command line or in a variable: it stands in a word, from `start` to the word's end. `flag` is what
-    a person knows it by; one that ends in "=" is written key=value."""
+    """A number on a command line, in a variable or in a configuration file: it stands in a word, from `start` to the
+    word's end. `flag` is what a person knows it by; one that ends in "=" is written key=value, in ":" key: value.
+    `where` is the place of a file that is no part of the object."""
 
     flag: str
     words: Words
     at: int
     start: int
+    where: str = ""
 
     @property
     def text(self) -> str:
-        """What stands there."""
-        return self.words.texts[self.at][self.start :]
+        """What stands there; empty where nothing does."""
+        return self.words.texts[self.at][self.start :] if self.at < len(self.words.texts) else ""
 
     @property
     def name(self) -> str:
         """The flag without its sign."""
-        return self.flag.removesuffix("=")
+        return self.flag.rstrip("=:")
 
     @property
     def written(self) -> str:
@@ -199,7 +204,7 @@ class Number(NamedTuple):
 
     def edit(self, *, plus: int = 0, times: int = 1, also: tuple[Edit, ...] = ()) -> Edit:
         """How to change the number; without a path where it stands in no string of the object."""
-        sign = "=" if self.flag.endswith("=") else " "
+        sign = _SIGNS.get(self.flag[-1:], " ")
         found = self._piece()
         if found is None:
             return Edit(self.name, None, sign=sign)

@@ -5,14 +5,27 @@ from enum import StrEnum
 
 
 class DemandSource(StrEnum):
+    """Where a figure is from, best first; the first that gives one counts (webhook/sizing/demand.py keeps this order).
+
+    Two places are kept for what runs teach, which nothing feeds yet. Facts of earlier runs (a device that ran out of
+    memory, a run that ended well) go before DECLARED, and where they contradict a declared figure a message names both.
+    Observed peaks go between TABLED and ESTIMATED.
+    """
+
     DECLARED = "declared"
+    """By annotation on the job."""
+    TABLED = "tabled"
+    """By the policy's own table, memory.declared."""
     ESTIMATED = "estimated"
+    """From what the trainer is told; may deny only where that is firm."""
+    BOUND = "bound"
+    """From the number of parameters alone: a low end and nothing else. Never denies."""
     UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """An interval in MiB per device; all three are None where the demand is unknown.
+    """An interval in MiB per device. All three are None where the demand is unknown; a bound has only `low_mib`.
 
     A declared figure has low = likely = high, unless the micro-batch it is multiplied with is uncertain. `may_deny`:
     its low end is evidence enough to refuse a job; else it only ranks and warns. `assumptions` stand in the message.
@@ -27,7 +40,13 @@ class Demand:
 
     @property
     def known(self) -> bool:
-        return self.low_mib is not None
+        """Whether there is more than a bound."""
+        return self.high_mib is not None
 
 
 UNKNOWN_DEMAND = Demand(None, None, None, DemandSource.UNKNOWN)
+
+
+def bound(low_mib: float) -> Demand:
+    """A demand of which only the low end is known."""
+    return Demand(low_mib, None, None, DemandSource.BOUND, may_deny=False)

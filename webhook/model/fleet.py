@@ -22,12 +22,29 @@ class Taint:
 
 
 @dataclass(frozen=True, slots=True)
+class Listed:
+    """Alike devices of one node that something lists one by one: ResourceSlices, or a fractional plugin's annotation.
+
+    `memory_mib` is of a whole device; `shares` is how many times each is offered, 1 where it is whole.
+    """
+
+    vendor: str
+    product: str
+    memory_mib: int | None
+    count: int
+    shares: int = 1
+
+
+@dataclass(frozen=True, slots=True)
 class Node:
     """One node, projected: what decisions need and nothing else.
 
     `allocatable`: CPU in thousandths under "cpu", everything else in whole units; `capacity` likewise, of accelerator
     resources only. `known_since` is when this replica first saw the node with its present product (seconds since the
-    epoch; 0 offline: always known).
+    epoch; 0 offline: always known). `boot_id` is the kernel's, empty where not said. `listed` are the devices that
+    something lists, in the order of their products. What only the past can tell: `last_product` and its memory are the
+    label's before it came to name something else than the allocatable devices (empty while it names them), and
+    `second_product` is another product that the label named since the node booted.
     """
 
     name: str
@@ -40,6 +57,11 @@ class Node:
     allocatable: Mapping[str, int]
     capacity: Mapping[str, int]
     known_since: float = 0.0
+    boot_id: str = ""
+    listed: tuple[Listed, ...] = ()
+    last_product: str = ""
+    last_memory_mib: int | None = None
+    second_product: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +89,8 @@ class DeviceColumn:
     `there` counts devices whatever the node's passing state, `now` the allocatable ones. `models` maps each known model
     to its nodes; the four sets below and the models' sets are disjoint and together hold every node that offers the
     resource: `unknown` (model or memory not known), `two_models` (devices of two models in one node), `shares` (slices
-    of devices). `memory` gives MiB of one device, on nodes of known models.
+    of devices). `memory` gives MiB of one device, on nodes of known models. `product_keys` are the labels that tell one
+    product from another, first the ones that a policy names.
     """
 
     resource: str
@@ -90,8 +113,8 @@ class Fleet:
     (NoSchedule, NoExecute) by (key, effect). `unschedulable` are the cordoned nodes, `not_ready` those that are not
     Ready or being deleted. `resources` index allocatable amounts by resource name; `devices` holds one column for each
     accelerator resource that some node offers; `known_since` gives the time at which this replica first saw each node
-    with its present product. `taken_at` is when the snapshot was last confirmed, in seconds since the epoch, None
-    offline (never stale).
+    with its present product, in whole seconds. `taken_at` is when the snapshot was last confirmed, in seconds since the
+    epoch, None offline (never stale).
     """
 
     nodes: tuple[Node, ...]
@@ -104,6 +127,9 @@ class Fleet:
     resources: Mapping[str, ThresholdIndex]
     devices: Mapping[str, DeviceColumn]
     known_since: ThresholdIndex
-    grows: bool = False
-    """Something may add nodes (an autoscaler in view): no denial for lack of room."""
+    free: Mapping[str, ThresholdIndex] | None = None
+    """What bound, unfinished pods leave of the allocatable amounts, by resource, the number of pods among them. None:
+    the pods are not in view."""
+    grows: str = ""
+    """What may add nodes, in a few words; no denial for lack of room then. Empty where nothing in view does."""
     taken_at: float | None = None

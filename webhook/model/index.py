@@ -1,47 +1,56 @@
 """Two indexes over the nodes of a fleet: by text (labels) and by number (amounts).
 
-Both answer with bitsets and touch no node one by one, however many there are.
+Both answer with bitsets and touch no node one by one, however many there are. Neither ever changes: `changed` gives
+another one, which shares with it what stayed the same.
 """
 
 import re
-from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping
+from math import ceil, floor
+from typing import TypeAlias
 
-_BLOCK = 16
-_FEW = 128
+_FEW = 64
 _SHORT = 64
 _ONE = ord("1")
 _INTEGER = re.compile(r"[+-]?[0-9]{1,64}\Z")
+# Labels hold any int64; amounts start at zero.
+_ZERO = 1 << 63
+
+Positions: TypeAlias = "int | list[int] | tuple[int, ...]"
+"""One position, or several."""
 
 
 class LabelIndex:
     """One label key: which nodes carry it, and with which value.
 
-    A value that one node alone carries (a hostname) is kept as a position, not as a bitset: 10,000 unique values would
-    otherwise take 6 MiB a key.
+    A value that more than 64 nodes share is kept as a bitset, a rarer one as a sorted tuple of positions, or as the one
+    position: 10,000 bitsets of one bit (host names) would take 6 MiB a key.
     """
 
-    __slots__ = ("_alone", "_numbers", "_shared", "present")
+    __slots__ = ("_numbers", "_rare", "_shared", "present")
 
-    def __init__(self, positions_by_value: Mapping[str, Iterable[int]]) -> None:
-        self._alone: dict[str, int] = {}
+    def __init__(self, positions_by_value: Mapping[str, Positions]) -> None:
         self._shared: dict[str, int] = {}
+        self._rare: dict[str, int | tuple[int, ...]] = {}
         self._numbers: ThresholdIndex | None = None
         self.present = 0
+        rare: list[int] = []
         for value, positions in positions_by_value.items():
-            here = positions if isinstance(positions, list) else list(positions)
-            if len(here) == 1:
-                self._alone[value] = here[0]
-            elif here:
-                bits = bits_of(here)
-                self._shared[value] = bits
-                self.present |= bits
-        self.present |= bits_of(self._alone.values())
+            if isinstance(positions, int):
+                self._rare[value] = positions
+                rare.append(positions)
+            elif len(positions) > _FEW:
+                self._shared[value] = bits_of(positions)
+                self.present |= self._shared[value]
+            elif positions:
+                self._rare[value] = positions[0] if len(positions) == 1 else tuple(sorted(positions))
+                rare += positions
+        self.present |= bits_of(rare)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, LabelIndex):
             return NotImplemented
-        return self._alone == other._alone and self._shared == other._shared
+        return self._rare == other._rare and self._shared == other._shared
 
     __hash__ = None  # type: ignore[assignment]  # equal by content, as the dicts inside are
 
@@ -50,155 +59,200 @@ class LabelIndex:
         bits = self._shared.get(value)
         if bits is not None:
             return bits
-        position = self._alone.get(value)
-        return 0 if position is None else 1 << position
+        positions = self._rare.get(value)
+        return 0 if positions is None else _bits(positions)
 
     def items(self) -> Iterator[tuple[str, int]]:
         """Every value with its nodes. As many steps as there are values: for keys with few of them."""
         yield from self._shared.items()
-        for value, position in self._alone.items():
-            yield value, 1 << position
+        for value, positions in self._rare.items():
+            yield value, _bits(positions)
 
-    def numbers(self) -> "ThresholdIndex":
-        """The nodes by integer value, for Gt and Lt; values that are no integers are left out, as Kubernetes does.
+    def above(self, bound: int) -> int:
+        """The nodes whose value is an integer (as Kubernetes reads it) of more than `bound`."""
+        return self._integers().above(bound + _ZERO)
 
-        Made on first use: one step for each distinct value.
-        """
+    def below(self, bound: int) -> int:
+        """The nodes whose value is an integer (as Kubernetes reads it) of less than `bound`."""
+        return self._integers().below(bound + _ZERO)
+
+    def _integers(self) -> "ThresholdIndex":
+        """Made on first use: one step for each distinct value."""
         if self._numbers is None:
             self._numbers = ThresholdIndex(
-                (number, position)
-                for values in (
-                    ((value, (position,)) for value, position in self._alone.items()),
-                    ((value, positions_of(bits)) for value, bits in self._shared.items()),
-                )
-                for value, positions in values
+                (number + _ZERO, position)
+                for value, bits in self.items()
                 if (number := int64(value)) is not None
-                for position in positions
+                for position in positions_of(bits)
             )
         return self._numbers
 
+    def changed(self, gone: Iterable[tuple[str, int]], come: Iterable[tuple[str, int]]) -> "LabelIndex":
+        """The index without the pairs of value and position that have gone and with those that have come."""
+        sets: dict[str, int] = {}
+        for value, position in gone:
+            sets[value] = sets.get(value, self.equal(value)) & ~(1 << position)
+        for value, position in come:
+            sets[value] = sets.get(value, self.equal(value)) | 1 << position
+        other = LabelIndex({})
+        other._shared, other._rare = self._shared.copy(), self._rare.copy()
+        old = new = 0
+        for value, bits in sets.items():
+            old |= self.equal(value)
+            new |= bits
+            other._shared.pop(value, None)
+            other._rare.pop(value, None)
+            if bits.bit_count() > _FEW:
+                other._shared[value] = bits
+            elif bits:
+                positions = tuple(positions_of(bits))
+                other._rare[value] = positions[0] if len(positions) == 1 else positions
+        # A node carries one value of a key.
+        other.present = self.present & ~old | new
+        return other
+
 
 class ThresholdIndex:
-    """One number a node (some nodes may have none): which nodes have at least so much.
+    """One number of zero or more a node (some nodes may have none): which nodes have at least so much.
 
-    Nodes sorted by value, with the bitset of "this one and all after it" kept at cuts: at every distinct value where
-    those are few (devices a node), so that a look-up is one bisection; else at every 16th node, because a bitset for
-    each of 10,000 distinct amounts would take 6 MiB.
+    Bit-sliced (O'Neil and Quass, "Improved query performance with variant indexes", SIGMOD 1997): bit b of all nodes'
+    numbers is one bitset. A comparison is a few operations for each bit of the number until nothing is undecided, a sum
+    is exact, a change of one node touches no other, and 10,000 distinct amounts of memory take 50 KiB. Fractions are
+    cut off.
     """
 
-    __slots__ = ("_cuts", "_positions", "_suffixes", "_values", "present")
+    __slots__ = ("_slices", "present")
 
     def __init__(self, amounts: Iterable[tuple[float, int]]) -> None:
-        positions_by_value: dict[float, list[int]] = {}
-        for value, position in amounts:
-            positions_by_value.setdefault(value, []).append(position)
-        self._values: list[float] = []
-        self._positions: list[int] = []
-        starts: list[int] = []
-        for value in sorted(positions_by_value):
-            here = positions_by_value[value]
-            starts.append(len(self._positions))
-            self._values += [value] * len(here)
-            self._positions += sorted(here)
-        end = len(self._positions)
-        self._cuts = [*(starts if len(starts) <= _FEW else range(0, end, _BLOCK)), end]
-        suffixes = [0]
-        for start, stop in zip(self._cuts[-2::-1], self._cuts[:0:-1], strict=True):
-            suffixes.append(suffixes[-1] | bits_of(self._positions[start:stop]))
-        self._suffixes = suffixes[::-1]
-        self.present = self._suffixes[0]
+        """From pairs of number and position."""
+        by_position = {position: int(amount) for amount, position in amounts}
+        self.present = bits_of(list(by_position))
+        self._slices = _sliced(by_position)
+        """The lowest bit first; the last is never empty."""
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ThresholdIndex):
             return NotImplemented
-        return self._values == other._values and self._positions == other._positions
+        return self.present == other.present and self._slices == other._slices
 
-    __hash__ = None  # type: ignore[assignment]  # equal by content, as the lists inside are
+    __hash__ = None  # type: ignore[assignment]  # equal by content, as a label index is
 
-    @property
-    def smallest(self) -> float | None:
-        """The smallest value of all; None where no node has one."""
-        return self._values[0] if self._values else None
+    def changed(self, amounts: Mapping[int, int | None]) -> "ThresholdIndex":
+        """The index with other numbers at some positions; None where a position has none any more."""
+        come = ThresholdIndex((amount, position) for position, amount in amounts.items() if amount is not None)
+        stay = ~bits_of(list(amounts))
+        slices = [bits & stay for bits in self._slices]
+        slices += [0] * (len(come._slices) - len(slices))
+        for place, bits in enumerate(come._slices):
+            slices[place] |= bits
+        while slices and not slices[-1]:
+            slices.pop()
+        come._slices = slices
+        come.present |= self.present & stay
+        return come
 
     def at_least(self, amount: float) -> int:
-        """The nodes whose value is `amount` or more."""
-        return self._from(bisect_left(self._values, amount))
+        """The nodes whose number is `amount` or more."""
+        return self._from(ceil(amount))
 
     def above(self, amount: float) -> int:
-        """The nodes whose value is more than `amount`."""
-        return self._from(bisect_right(self._values, amount))
+        """The nodes whose number is more than `amount`."""
+        return self._from(floor(amount) + 1)
 
     def below(self, amount: float) -> int:
-        """The nodes whose value is less than `amount`."""
+        """The nodes whose number is less than `amount`."""
         return self.present & ~self.at_least(amount)
 
     def at_most(self, amount: float) -> int:
-        """The nodes whose value is `amount` or less."""
+        """The nodes whose number is `amount` or less."""
         return self.present & ~self.above(amount)
 
-    def value(self, position: int) -> float:
-        """The value of one node. Raises KeyError where it has none."""
-        value = self.least(1 << position)
-        if value is None:
+    def value(self, position: int) -> int:
+        """The number of one node. Raises KeyError where it has none."""
+        if not self.present >> position & 1:
             raise KeyError(position)
-        return value
+        return sum((bits >> position & 1) << place for place, bits in enumerate(self._slices))
 
-    def least(self, among: int) -> float | None:
-        """The smallest value among these nodes; None where none of them has a value. O(log n)."""
+    def least(self, among: int) -> int | None:
+        """The smallest number among these nodes; None where none of them has one."""
         among &= self.present
         if not among:
             return None
-        low, high = 0, len(self._cuts) - 1
-        while high - low > 1:
-            middle = (low + high) // 2
-            if among & self._suffixes[middle] == among:
-                low = middle
-            else:
-                high = middle
-        return self._first(among, range(self._cuts[low], self._cuts[low + 1]))
+        least = 0
+        for bits in reversed(self._slices):
+            with_it = among & bits
+            least <<= 1
+            if with_it == among:
+                least |= 1
+            elif with_it:
+                among ^= with_it
+        return least
 
-    def most(self, among: int) -> float | None:
-        """The largest value among these nodes; None where none of them has a value. O(log n)."""
-        if not among & self.present:
+    def most(self, among: int) -> int | None:
+        """The largest number among these nodes; None where none of them has one."""
+        among &= self.present
+        if not among:
             return None
-        low, high = 0, len(self._cuts) - 1
-        while high - low > 1:
-            middle = (low + high) // 2
-            if among & self._suffixes[middle]:
-                low = middle
+        most = 0
+        for bits in reversed(self._slices):
+            with_it = among & bits
+            most <<= 1
+            if with_it:
+                most |= 1
+                among = with_it
+        return most
+
+    def total(self, among: int) -> int:
+        """The sum over these nodes."""
+        return sum((bits & among).bit_count() << place for place, bits in enumerate(self._slices))
+
+    def _from(self, amount: int) -> int:
+        if amount <= 0:
+            return self.present
+        slices = self._slices
+        if amount.bit_length() > len(slices):
+            return 0
+        more, alike = 0, self.present
+        for place in range(len(slices) - 1, -1, -1):
+            if amount >> place & 1:
+                alike &= slices[place]
             else:
-                high = middle
-        return self._first(among, range(self._cuts[low + 1] - 1, self._cuts[low] - 1, -1))
+                here = alike & slices[place]
+                more |= here
+                alike ^= here
+            if not alike:
+                return more
+        return more | alike
 
-    def total(self, among: int) -> float:
-        """The sum over these nodes. One step for each distinct value among them (devices a node: a handful)."""
-        total = 0.0
-        rest = among & self.present
-        while rest:
-            value = self.least(rest)
-            assert value is not None
-            here = rest & ~self.above(value)
-            total += value * here.bit_count()
-            rest ^= here
-        return total
 
-    def _from(self, start: int) -> int:
-        cut = bisect_left(self._cuts, start)
-        bits = self._suffixes[cut]
-        for position in self._positions[start : self._cuts[cut]]:
-            bits |= 1 << position
-        return bits
+def _sliced(amounts: Mapping[int, int]) -> list[int]:
+    width = max(amounts.values(), default=0).bit_length()
+    if len(amounts) <= _SHORT:
+        slices = [0] * width
+        for position, amount in amounts.items():
+            here = 1 << position
+            for place in range(amount.bit_length()):
+                if amount >> place & 1:
+                    slices[place] |= here
+        return slices
+    if not width:
+        return []
+    # All numbers in binary, one after another, the last node's first: every width-th digit belongs to one slice.
+    digits = ["0" * width] * (max(amounts) + 1)
+    written: dict[int, str] = {}
+    for position, amount in amounts.items():
+        digits[-1 - position] = written.get(amount) or written.setdefault(amount, f"{amount:0{width}b}")
+    text = "".join(digits)
+    return [int(text[width - 1 - place :: width], 2) for place in range(width)]
 
-    def _first(self, among: int, block: range) -> float:
-        """The value of the first of these places whose node is among those asked for; there is one."""
-        if self._values[block[0]] == self._values[block[-1]]:
-            return self._values[block[0]]
-        return next(self._values[place] for place in block if among >> self._positions[place] & 1)
+
+def _bits(positions: int | tuple[int, ...]) -> int:
+    return 1 << positions if isinstance(positions, int) else bits_of(positions)
 
 
 def bits_of(positions: Iterable[int]) -> int:
     """The bitset of these positions."""
-    here = positions if isinstance(positions, list) else list(positions)
+    here = positions if isinstance(positions, list | tuple) else list(positions)
     if len(here) <= _SHORT:
         bits = 0
         for position in here:

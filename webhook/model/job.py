@@ -106,6 +106,7 @@ class Reading:
     """A number read from the job, and where.
 
     `certain` is False for flags that some programs take per rank and others for the whole job (`--batch-size`).
+    `share_of` is the batch of all devices, where that is what the job tells and `value` a device's share of it.
     """
 
     value: int
@@ -113,6 +114,7 @@ class Reading:
     name: str
     certain: bool = True
     edit: Edit | None = None
+    share_of: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,11 +50,27 @@ class UnknownNodes(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class TabledMemory:
+    """One entry of the policy's own table: what a rank of the jobs that match it needs, in MiB.
+
+    `image` and `model` are shell patterns, empty where they do not matter; `args` are flags, each with a pattern for
+    its value. `per_sample_mib` is multiplied with the micro-batch; None: memory does not depend on it.
+    """
+
+    fixed_mib: float
+    per_sample_mib: float | None = None
+    image: str = ""
+    model: str = ""
+    args: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Policy:
     """`reserve_mib` is what the driver keeps of a device's reported total (0.4 to 0.7 GiB seen in real captures);
     `headroom_percent` widens the high end of a demand, for the risk warning only. `strategy` None is the default:
     most devices free, or the larger memory where the demand is unknown. `declare` and `coupling` say whether the
-    submitter's memory and coupling annotations count."""
+    submitter's memory and coupling annotations count. Of `tabled`, the first entry that matches counts. `model_labels`
+    are node labels that name the model, the first one that a node carries, before the vendors' own."""
 
     name: str = "one-model-per-job"
     validation_action: ValidationAction = ValidationAction.DENY
@@ -62,8 +78,10 @@ class Policy:
     strategy: Strategy | None = None
     order: tuple[str, ...] = ()
     pin_keys: tuple[str, ...] = ()
+    model_labels: tuple[str, ...] = ()
     reserve_mib: float = 640
     headroom_percent: float = 5
+    tabled: tuple[TabledMemory, ...] = ()
     when_unknown: Coupling = Coupling.SYNCHRONOUS
     room: RoomRule = RoomRule.REQUIRE
     unknown_nodes: UnknownNodes = UnknownNodes.WITHHOLD

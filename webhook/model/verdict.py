@@ -36,7 +36,8 @@ class Candidate:
     """One model in the target pool, over all device roles.
 
     `memory_mib` is the least that a node of it reports and `spread_percent` how much more the most generous one does;
-    `usable_mib` is the least less the policy's reserve. `devices` counts what its nodes offer *there*. `short_role`
+    `usable_mib` is the least less the policy's reserve. `devices` counts what its nodes offer *there*, `devices_now`
+    what is free *now* (None: the pods are not in view); `waits` where the gang does not fit into that. `short_role`
     names the role that could not be placed, and `pods` how many of its pods could be. `risk`: the demand's high end
     with headroom exceeds what is usable; `unlikely`: its likely figure does.
     """
@@ -46,6 +47,8 @@ class Candidate:
     memory_mib: float
     usable_mib: float
     devices: int
+    devices_now: int | None = None
+    waits: bool = False
     spread_percent: float = 0
     out: tuple[Out, ...] = ()
     short_role: str = ""

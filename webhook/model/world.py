@@ -4,6 +4,7 @@ replayed from a dump."""
 from dataclasses import dataclass, field
 
 from webhook.model.fleet import Fleet
+from webhook.model.pods import Pinned, Promise
 from webhook.model.policy import Policy
 from webhook.model.surroundings import NOTHING_IN_VIEW, Surroundings
 from webhook.model.workload import Workloads
@@ -16,3 +17,7 @@ class World:
     surroundings: Surroundings = field(default_factory=lambda: NOTHING_IN_VIEW)
     kinds: Workloads | None = None
     """The kinds of job that can be read; None: those of the catalog."""
+    promises: tuple[Promise, ...] = ()
+    """The pins that this replica has given lately and whose pods are not bound yet."""
+    pinned: Pinned = field(default_factory=dict)
+    """The pins of pods that belong together."""

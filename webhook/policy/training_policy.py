@@ -5,13 +5,13 @@ policies as custom resources.
 """
 
 import re
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, ValidationError, model_validator
 from pydantic.alias_generators import to_camel
 
 from webhook.model.job import Coupling
-from webhook.model.policy import PinWhen, Policy, RoomRule, Strategy, UnknownNodes, ValidationAction
+from webhook.model.policy import PinWhen, Policy, RoomRule, Strategy, TabledMemory, UnknownNodes, ValidationAction
 from webhook.model.quantity import MEBI, QuantityError, units
 
 
@@ -24,7 +24,19 @@ def _quantity(text: str) -> str:
     return text
 
 
+def _flag(text: str) -> str:
+    if not text or text != "".join(text.split()) or len(text) > _LONGEST_FLAG:
+        raise ValueError(f"expected a flag of at most {_LONGEST_FLAG} characters without spaces, got {text[:40]!r}")
+    return text
+
+
+_LONGEST_FLAG = 128
 _Quantity = Annotated[str, AfterValidator(_quantity)]
+_Pattern = Annotated[str, Field(max_length=512)]
+_Flag = Annotated[str, AfterValidator(_flag)]
+_Value = Annotated[str, Field(max_length=512)]
+_MOST_ARGS = 16
+_LabelKey = Annotated[str, Field(pattern=r"^([a-z0-9.-]{1,253}/)?[A-Za-z0-9._-]{1,63}$")]
 _Percent = Annotated[str, Field(pattern=r"^\d{1,3}%$")]
 _PLAIN = re.compile(r"<\w+\.\w+: |(?<=')>")
 """pydantic shows the members of an enum as Python does; a person is told their values."""
@@ -56,11 +68,50 @@ class PinPart(_Part):
     """Node label keys to pin by, tried before the product labels of vendors and clouds."""
 
 
+class DeclaredMatch(_Part):
+    """Which jobs an entry of the table is for; all that is given must match, and at least one thing is."""
+
+    image: _Pattern = ""
+    """The image of a container with devices, as a shell pattern (`*`, `?`, `[…]`) for the whole of it."""
+    args: dict[_Flag, _Value] = Field(default={}, max_length=_MOST_ARGS)
+    """Flags of that container's programs, as they are written there, with a pattern for the value of each. `"*"` is any
+    value, or none. A name that ends in `=` stands for `key=value` without dashes."""
+    model: _Pattern = ""
+    """What the trainer is told as its model, as a pattern without regard to case. Of a path the last part counts
+    too."""
+
+    @model_validator(mode="after")
+    def _something(self) -> Self:
+        if not (self.image or self.args or self.model):
+            raise ValueError("give at least one of image, args and model: an entry for every job is no measurement")
+        return self
+
+
+class DeclaredPart(_Part):
+    match: DeclaredMatch
+    fixed: _Quantity
+    """What a rank takes whatever its micro-batch."""
+    per_sample: _Quantity | None = None
+    """What each sample of the micro-batch adds. Left out: memory does not depend on it."""
+
+    def resolved(self) -> TabledMemory:
+        """The same in MiB."""
+        return TabledMemory(
+            fixed_mib=units(self.fixed) / MEBI,
+            per_sample_mib=None if self.per_sample is None else units(self.per_sample) / MEBI,
+            image=self.match.image,
+            model=self.match.model,
+            args=tuple(self.match.args.items()),
+        )
+
+
 class MemoryPart(_Part):
     reserve: _Quantity = "640Mi"
     """What the driver keeps of the memory that a device reports, as a Kubernetes quantity. Usable is the rest."""
     headroom: _Percent = "5%"
     """Added to the high end of a demand before a job is warned that memory is tight. Never denies."""
+    declared: tuple[DeclaredPart, ...] = ()
+    """The team's own measurements. The first entry that matches a job counts, after what the job itself declares."""
 
 
 class CouplingPart(_Part):
@@ -85,6 +136,8 @@ class Spec(_Part):
     """Exactly one. Deny: pin, deny. Warn: pin, and admit with warnings what would be denied. Audit: change nothing,
     only record."""
     pin: PinPart = PinPart()
+    model_labels: tuple[_LabelKey, ...] = ()
+    """Extra node labels that name the GPU model, before the vendors' own: the first one that a node carries counts."""
     memory: MemoryPart = MemoryPart()
     coupling: CouplingPart = CouplingPart()
     room: RoomRule = RoomRule.REQUIRE
@@ -122,8 +175,10 @@ class TrainingPolicy(_Part):
             strategy=spec.pin.strategy,
             order=spec.pin.order,
             pin_keys=spec.pin.keys,
+            model_labels=spec.model_labels,
             reserve_mib=units(spec.memory.reserve) / MEBI,
             headroom_percent=int(spec.memory.headroom.removesuffix("%")),
+            tabled=tuple(one.resolved() for one in spec.memory.declared),
             when_unknown=spec.coupling.when_unknown,
             room=spec.room,
             unknown_nodes=spec.unknown_nodes,

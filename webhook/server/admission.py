@@ -7,11 +7,11 @@ team chose; an admission answer that carried it would be a denial even under `Ig
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any
+from typing import Any, TypeAlias
 from uuid import uuid4
 
 import kopf
@@ -25,7 +25,10 @@ from webhook.cluster.world import Worlds
 from webhook.intake.admission import API_VERSION, NotAReview, read_request
 from webhook.model.request import Object, Request
 from webhook.model.verdict import Review
+from webhook.model.world import World
 from webhook.server.metrics import Metrics
+
+Surround: TypeAlias = Callable[[Request, World], Awaitable[World]]
 
 _log = logging.getLogger(__name__)
 
@@ -55,6 +58,8 @@ class Admission:
 
     def __init__(self, worlds: Worlds, metrics: Metrics, limits: Limits = Limits()) -> None:
         self.fn: kopf.WebhookFn | None = None
+        self.surround: Surround | None = None
+        """Gets what a request refers to and is not in view; without it, that stays so."""
         self.limits = limits
         self._worlds = worlds
         self._metrics = metrics
@@ -112,6 +117,7 @@ class Admission:
             if not self._concerns_us(request):
                 return _enveloped({"uid": request.uid, "allowed": True})
             review, response = await self._decide(handler, request)
+        self._worlds.promise(review)
         self._metrics.count(review, time.perf_counter() - started)
         _log.info(_told(review), extra={"facts": _facts(review, started)})
         return _enveloped(response)
@@ -144,6 +150,8 @@ class Admission:
         world = self._worlds.current
         if self.fn is None or world is None:
             raise _Refused(HTTPStatus.SERVICE_UNAVAILABLE, "not in sync with the cluster yet")
+        if self.surround is not None:
+            world = await self.surround(request, world)
         call = Call(request, world)
         token = CALL.set(call)
         try:

@@ -33,6 +33,8 @@ def checks(
     """Everything that readiness rests on. `plugged` says whether kopf has handed over its handlers."""
     return (
         _fleet(worlds, now),
+        _pods(worlds),
+        _surroundings(worlds),
         _handlers(plugged=plugged),
         _certificate(certificate, now),
         Check("draining", State.FAILED if draining else State.OK, "stopping" if draining else "not stopping"),
@@ -48,16 +50,31 @@ def readiness(found: Iterable[Check], *, verbose: bool) -> tuple[bool, str]:
 
 
 def _fleet(worlds: Worlds, now: float) -> Check:
+    problem = worlds.problems.get("nodes", "")
     if worlds.current is None:
-        return Check("fleet", State.FAILED, worlds.problem or "the first list of nodes is under way")
+        return Check("fleet", State.FAILED, problem or "the first list of nodes is under way")
     age = worlds.age_s(now)
     nodes = len(worlds.current.fleet.nodes)
     told = f"{nodes} nodes with accelerators" + ("" if age is None else f", confirmed {age:.0f} s ago")
     if worlds.stale(now):
         told += ", stale: denials that rest on nodes are warnings"
-    if worlds.problem:
-        told += f"; {worlds.problem}"
-    return Check("fleet", State.WARNING if worlds.problem or worlds.stale(now) else State.OK, told)
+    if problem:
+        told += f"; {problem}"
+    return Check("fleet", State.WARNING if problem or worlds.stale(now) else State.OK, told)
+
+
+def _pods(worlds: Worlds) -> Check:
+    problem = worlds.problems.get("pods", "")
+    if worlds.current is not None and worlds.current.fleet.free is not None:
+        return Check("pods", State.WARNING if problem else State.OK, problem or "what is free now is known")
+    told = "what is free now is not looked at"
+    return Check("pods", State.WARNING if problem else State.OK, f"{told}; {problem}" if problem else told)
+
+
+def _surroundings(worlds: Worlds) -> Check:
+    problems = [told for plural, told in sorted(worlds.problems.items()) if plural not in ("nodes", "pods")]
+    told = "; ".join(problems) or "what jobs refer to is followed"
+    return Check("surroundings", State.WARNING if problems else State.OK, told)
 
 
 def _handlers(*, plugged: bool) -> Check:

@@ -10,10 +10,12 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from webhook.cluster.access import Access
+from webhook.cluster.following import Following
 from webhook.cluster.handlers import admission_handlers, with_fallback, without_kopf
+from webhook.cluster.lookup import Lookup
 from webhook.cluster.operator import run_operator
-from webhook.cluster.reflector import Reflector
 from webhook.cluster.world import Worlds
+from webhook.intake.references import references
 from webhook.model.fleet import Fleet
 from webhook.model.policy import Policy
 from webhook.server.admission import Admission
@@ -80,11 +82,14 @@ async def _serve_cluster(
 ) -> None:
     over = asyncio.Event()
     handlers = admission_handlers()
+    following = Following(access.client, worlds)
+    lookup = Lookup(access.client, following.path_of, references)
+    admission.surround = lookup.world
     operator = asyncio.create_task(
         run_operator(
             access=access,
             handlers=handlers,
-            reflector=Reflector(access.client, worlds),
+            following=following,
             server=lambda fn: admission.plug(with_fallback(fn, handlers)),
             stop=over,
             take_signals=lambda: _take_signals(signalled),
@@ -98,6 +103,7 @@ async def _serve_cluster(
     await server.close()
     over.set()
     await operator
+    await lookup.close()
 
 
 def _take_signals(signalled: asyncio.Event) -> None:

@@ -183,7 +183,7 @@ def _logits(setting: Setting) -> Term:
 
 def _logit_bytes(setting: Setting) -> Interval:
     known = setting.known.logit_bytes
-    match setting.training.loss:
+    match setting.loss:
         case Loss.CHUNKED:
             return known.chunked
         case Loss.FUSED:

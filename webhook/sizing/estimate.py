@@ -7,13 +7,13 @@ from webhook.catalog.models import Guess
 from webhook.catalog.sizing import Sizing, sizing
 from webhook.sizing.activations import activations
 from webhook.sizing.buffers import buffers
+from webhook.sizing.largest import largest
 from webhook.sizing.resolve import Setting, resolve
 from webhook.sizing.states import states
 from webhook.sizing.terms import HIGH, LIKELY, LOW, PartName, Stage, Term, at_peak
 from webhook.sizing.training import Training
 
 _MIB = 1 << 20
-_MOST = 1 << 20
 _PARTS = tuple(PartName)
 _ALL = (LOW, LIKELY, HIGH)
 
@@ -38,6 +38,10 @@ class Estimate:
     high_mib: float
     parts: tuple[Part, ...]
     guessed: bool = False
+
+    def end(self, end: int) -> float:
+        """The figure at one of the three ends."""
+        return (self.low_mib, self.likely_mib, self.high_mib)[end]
 
     def without(self, names: Sequence[str]) -> tuple[float, float, float]:
         """Low, likely and high less these parts: what a figure counts that leaves them out."""
@@ -78,20 +82,7 @@ def largest_micro_batch(training: Training, usable_mib: float, end: int = HIGH) 
         one = Training(**{**fixed, "micro_batch": micro_batch})
         return sum(_ends(one, sizing())[end].values()) <= usable_mib
 
-    if not fits(1):
-        return 0
-    low, high = 1, 2
-    while high <= _MOST and fits(high):
-        low, high = high, high * 2
-    if high > _MOST:
-        return low
-    while high - low > 1:
-        middle = (low + high) // 2
-        if fits(middle):
-            low = middle
-        else:
-            high = middle
-    return low
+    return largest(fits)
 
 
 def parameter_bound_mib(parameters: float, shards: int) -> float:

@@ -6,9 +6,12 @@ from enum import StrEnum
 from typing import Final, TypeVar
 
 from webhook.catalog.launchers import launchers
-from webhook.catalog.models import Guess, ModelSpec, models
+from webhook.catalog.models import Family, Guess, ModelSpec, OtherModel, models
 from webhook.model.job import Said, Told, TrainingJob
-from webhook.sizing.estimate import Estimate, Part, estimate
+from webhook.sizing.estimate import Estimate, Part, estimate, parameter_bound_mib
+from webhook.sizing.measured import MeasuredRun, measured_run
+from webhook.sizing.shape import shape_of
+from webhook.sizing.states import SHARDED_WEIGHTS
 from webhook.sizing.training import (
     Attention,
     Checkpointing,
@@ -62,24 +65,67 @@ class Unsizable:
     why: str
 
 
-def training_of(job: TrainingJob, micro_batch: int) -> Sizable | Unsizable:
+def training_of(job: TrainingJob, micro_batch: int) -> Sizable | MeasuredRun | Unsizable:
     """The training run of this job with so many samples on one device in one pass.
 
     What the job does not tell is the trainer's documented default, named as an assumption, or left open, so that the
     interval is wide.
     """
+    found = _found(job)
+    if isinstance(found, Unsizable):
+        return found
+    told, model = found
+    if not isinstance(model, OtherModel):
+        return _Run(job, told, model).sizable(micro_batch)
+    precision = Precision.MIXED if _value(told, "precision") in ("bf16", "fp16") else None
+    # Nobody measured them with recompute.
+    run = measured_run(model, micro_batch, precision) if _value(told, "checkpointing") in ("", "none") else None
+    return run or Unsizable(f"{model.name} is a {model.what} model: what a sample takes is not known")
+
+
+def bound_of(job: TrainingJob) -> float | None:
+    """MiB that the parameters alone take at the least; None where no model is known by name, or weights may lie on the
+    host."""
+    found = _found(job)
+    if isinstance(found, Unsizable):
+        return None
+    told, model = found
+    if isinstance(model, Guess):
+        return None
+    if isinstance(model, OtherModel):
+        return parameter_bound_mib(model.parameters, _world(job))
+    run = _Run(job, told, model).sizable(1)
+    training = run.lean or run.training
+    sharded = training.parallel in SHARDED_WEIGHTS
+    if run.training.offload is Offload.ALL and sharded:
+        return None
+    shards = training.tensor_parallel * training.pipeline_parallel * (training.sharing if sharded else 1)
+    return parameter_bound_mib(model.counts.total, shards)
+
+
+def _found(job: TrainingJob) -> tuple[Told, ModelSpec | Guess | OtherModel] | Unsizable:
+    """What the job's trainer is told, and the model that it trains."""
     told = job.told
     if told is None:
         return Unsizable("no trainer that is known was found in its command")
     if not told.trains:
         return Unsizable(f"nothing shows that {told.trainer} trains here")
-    said = told.settings.get("model")
-    if said is None:
-        return Unsizable(f"no flag of {told.trainer} names the model")
-    model = models().find(said.value) or models().guess(said.value)
-    if model is None:
-        return Unsizable(f'no model "{said.value}" is known, and its name tells no size')
-    return _Run(job, told, model).sizable(micro_batch)
+    name = "-".join(filter(None, (_value(told, "model"), _value(told, "flavor"))))
+    if not name:
+        tensor = _value(told, "tensorParallel")
+        shape = shape_of(told.settings, int(tensor) if tensor.isdecimal() and 0 < len(tensor) < 5 else 1)
+        return (told, shape) if shape else Unsizable(f"no flag of {told.trainer} names the model")
+    model = models().find(name) or models().other(name) or models().guess(name)
+    return (told, model) if model else Unsizable(f'no model "{name}" is known, and its name tells no size')
+
+
+def _value(told: Told, setting: str) -> str:
+    said = told.settings.get(setting)
+    return said.value if said else ""
+
+
+def _world(job: TrainingJob) -> int:
+    return max(sum(role.pods * role.devices for role in job.device_roles), 1)
 
 
 class _Run:
@@ -93,22 +139,24 @@ class _Run:
         self._assumed: list[str] = []
         self._open = list(_unread(told))
         if isinstance(model, Guess):
-            self._open.insert(0, f'the model "{model.name}" is guessed from the size in its name')
+            self._open.insert(0, f'the model "{model.name}" {model.because}')
+        elif not model.source:
+            self._open.insert(0, "the model is a shape that flags give, not one known by name")
 
     def sizable(self, micro_batch: int) -> Sizable:
-        settings, roles = self._told.settings, self._job.device_roles
+        settings = self._told.settings
         tensor, pipeline, context = (
             self._number(name) or 1 for name in ("tensorParallel", "pipelineParallel", "contextParallel")
         )
         least = tensor * pipeline * context
-        world = max(sum(role.pods * role.devices for role in roles), 1)
+        world = _world(self._job)
         if world % least:
             self._open.append(f"{world} devices are no multiple of tensor × pipeline × context parallel ({least})")
             world = max(world // least, 1) * least
         method = self._method()
         optimizer = self._optimizer()
-        precision = self._precision()
         parallel, lean = self._parallel(world // least)
+        precision = self._precision(method, parallel)
         capped = "seqLen" not in settings and "packed" not in settings
         training = Training(
             model=self._model,
@@ -119,17 +167,21 @@ class _Run:
             optimizer=optimizer,
             parallel=parallel,
             world_size=world,
-            shards=min((role.devices for role in roles), default=1) if self._value("parallel") == "hybrid" else None,
+            shards=min((role.devices for role in self._job.device_roles), default=1)
+            if self._value("parallel") == "hybrid"
+            else None,
             tensor_parallel=tensor,
             pipeline_parallel=pipeline,
             context_parallel=context,
             sequence_parallel=self._value("sequenceParallel") == "true" if tensor > 1 else None,
             accumulation=self._job.batch.accumulation.value if self._job.batch.accumulation else None,
-            checkpointing=self._choice(Checkpointing, "checkpointing"),
+            checkpointing=self._choice(Checkpointing, "checkpointing")
+            or self._choice_of(Checkpointing, self._defaults.get("checkpointing")),
             attention=self._choice(Attention, "attention"),
             offload=self._offload(),
             activation_offload=self._value("activationOffload") == "true",
-            loss=self._choice(Loss, "loss") or Loss.WHOLE,
+            loss=self._loss(),
+            fp32_gradients={"fp32": True, "half": False}.get(self._told_or_default("gradients")),
             packed=None if capped else True,
             adapter_rank=self._number("adapterRank") if method is not Method.FULL else None,
         )
@@ -170,17 +222,25 @@ class _Run:
             self._assumed.append(f"assumes {default.value}: the default of {self._told.trainer}")
         return default
 
-    def _precision(self) -> Precision | None:
+    def _precision(self, method: Method, parallel: Parallel) -> Precision | None:
         """bf16 alone does not say whether the weights are loaded in 16 or in 32 bits; fp16 has to scale gradients of
-        32-bit weights (torch.amp.GradScaler)."""
+        32-bit weights (torch.amp.GradScaler). Of 16-bit weights, sharded training under bf16 may make 32-bit ones again
+        (DeepSpeed's masters; Accelerate upcasts under FSDP). Adapters are trained in 32 bits beside weights in 16
+        (PEFT, autocast_adapter_dtype)."""
+        full, alone = method is Method.FULL, parallel in (Parallel.SINGLE, Parallel.DDP)
         match self._value("precision"), self._value("weights"):
-            case "bf16", "fp32":
-                return Precision.MIXED
+            case "bf16" | "fp16", "fp32":
+                # Frozen weights stay in 32 bits.
+                return Precision.MIXED if full else None
+            case "" | "bf16" as value, "half" if alone or not value:
+                return Precision.PURE if full else Precision.MIXED
             case "bf16", _:
-                self._assumed.append("assumes weights loaded in 16 bits at the low end: bf16 alone does not say it")
+                self._assumed.append("assumes weights kept in 16 bits at the low end: bf16 alone does not say it")
                 return None
             case "fp16", _:
-                return Precision.MIXED
+                return Precision.MIXED if full else None
+            case "", "fp32":
+                return Precision.FP32
             case str(value), _ if value:
                 return self._choice_of(Precision, value)
         default = self._defaults.get("precision")
@@ -191,6 +251,21 @@ class _Run:
         else:
             self._assumed.append(f"assumes {default} precision: the default of {self._told.trainer}")
         return self._choice_of(Precision, default)
+
+    def _loss(self) -> Loss | None:
+        """Which part of the logits there is at once; None where releases of the trainer differ."""
+        told = self._choice(Loss, "loss")
+        if told is not None:
+            return told
+        default = self._choice_of(Loss, self._defaults.get("loss"))
+        if default is Loss.WHOLE:
+            self._assumed.append("assumes the loss over whole logits: no flag of a chunked or fused one")
+        elif default is None and self._has_logits():
+            self._assumed.append("assumes the loss over chunks of the logits at the low end, over all at the high end")
+        return default
+
+    def _has_logits(self) -> bool:
+        return isinstance(self._model, Guess) or self._model.style.family is not Family.ENCODER
 
     def _parallel(self, replicas: int) -> tuple[Parallel, Parallel | None]:
         """How ranks share, and what stands in for it at the low end: where a configuration that is not read decides,
@@ -227,8 +302,10 @@ class _Run:
         return kind(value) if value in {one.value for one in kind} else None
 
     def _value(self, setting: str) -> str:
-        said = self._told.settings.get(setting)
-        return said.value if said else ""
+        return _value(self._told, setting)
+
+    def _told_or_default(self, setting: str) -> str:
+        return self._value(setting) or self._defaults.get(setting, "")
 
     def _number(self, setting: str) -> int | None:
         said = self._told.settings.get(setting)

@@ -10,6 +10,7 @@ from webhook.sizing.training import (
     QUERY_AND_VALUE,
     Attention,
     Checkpointing,
+    Loss,
     Method,
     Optimizer,
     Parallel,
@@ -25,6 +26,8 @@ _QUANTIZED_CHECKPOINTING = (Checkpointing.FULL, Checkpointing.FULL, Checkpointin
 _OPTIMIZER = (Optimizer.ADAFACTOR, Optimizer.ADAMW, Optimizer.ADAMW)
 _CHECKPOINTING = (Checkpointing.FULL, Checkpointing.NONE, Checkpointing.NONE)
 _ATTENTION = (Attention.FLASH, Attention.SDPA, Attention.SDPA)
+# Newer releases of trainers compute cross entropy over chunks (TRL, SFTConfig.loss_type; torchtitan).
+_LOSS = (Loss.CHUNKED, Loss.WHOLE, Loss.WHOLE)
 _TARGETS = (QUERY_AND_VALUE, EVERY_TARGET, EVERY_TARGET)
 _IN_EXPERTS = frozenset({Target.GATE, Target.UP, Target.DOWN})
 
@@ -44,6 +47,7 @@ class Setting(NamedTuple):
     optimizer: Optimizer
     checkpointing: Checkpointing
     attention: Attention
+    loss: Loss
     compiled: bool
     accumulates: bool
     sequence_parallel: bool
@@ -97,6 +101,7 @@ def resolve(training: Training, end: int, known: Sizing) -> Setting:
         optimizer=training.optimizer or _OPTIMIZER[end],
         checkpointing=training.checkpointing or checkpointing[end],
         attention=training.attention or _ATTENTION[end],
+        loss=training.loss or _LOSS[end],
         compiled=end == LOW if training.compiled is None else training.compiled,
         accumulates=end > LIKELY if training.accumulation is None else training.accumulation > 1,
         sequence_parallel=end < LIKELY if training.sequence_parallel is None else training.sequence_parallel,

@@ -37,6 +37,15 @@ def trained_bytes(setting: Setting) -> int:
     return 2 if setting.training.method is not Method.FULL and setting.end == LOW else 4
 
 
+def gradient_bytes(setting: Setting) -> int:
+    """Bytes of the gradient of one trained weight, as it is kept. An engine may add up those of 16-bit weights in 32;
+    DeepSpeed's ZeRO adds them up as they are, unless it is told otherwise."""
+    told = setting.training.fp32_gradients
+    if told is None:
+        told = setting.end > LOW and setting.training.parallel not in SHARDED_STATES
+    return 4 if setting.engine and told else trained_bytes(setting)
+
+
 def _weights(setting: Setting) -> Iterator[Term]:
     training = setting.training
     share = setting.sharing if training.parallel in SHARDED_WEIGHTS else 1
@@ -74,9 +83,11 @@ def _gradients(setting: Setting) -> Term:
     if training.offload is not Offload.NONE and training.parallel in SHARDED_GRADIENTS:
         return Term(PartName.GRADIENTS, Stage.ALWAYS, 0, "moved to the host, bucket by bucket", (), _ZERO)
     # Between steps gradients are None; they are there at the loss only where they add up over passes, or where an
-    # engine keeps its own flat copy.
-    resident = setting.accumulates or (setting.engine and training.parallel in SHARDED_GRADIENTS)
+    # engine keeps its own flat copy (Megatron's whenever it says in how many bits).
+    flat = training.parallel in SHARDED_GRADIENTS or training.fp32_gradients is not None
+    resident = setting.accumulates or (setting.engine and flat)
     stage = Stage.ALWAYS if resident else Stage.STEP
+    size = gradient_bytes(setting)
     text, numbers = "{:,.0f} trained × {} B ÷ {}", (trainable, size, share)
     return Term(PartName.GRADIENTS, stage, trainable * size / share, text, numbers, _MIXED)
 

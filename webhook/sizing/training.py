@@ -103,6 +103,8 @@ class Training:
     heaviest that is usual. `world_size` counts all ranks; `shards` (FSDP, ZeRO) is how many of them share one copy,
     None for all that data parallelism leaves. `micro_batch` is samples on one device in one pass, `seq_len` tokens a
     sample; `packed` says whether samples fill it (False: it is a cap). `accumulation` counts passes before a step.
+    `fp32_gradients`: gradients of 16-bit weights add up in 32 bits (Megatron's `--accumulate-allreduce-grads-in-fp32`,
+    which bf16 turns on; DeepSpeed's `data_types.grad_accum_dtype`).
     """
 
     model: ModelSpec | Guess
@@ -125,7 +127,8 @@ class Training:
     activation_offload: bool = False
     optimizer_in_backward: bool = False
     compiled: bool | None = None
-    loss: Loss = Loss.WHOLE
+    loss: Loss | None = Loss.WHOLE
+    fp32_gradients: bool | None = None
     packed: bool | None = True
     adapter_rank: int | None = None
     adapter_targets: frozenset[Target] | None = None

@@ -15,7 +15,7 @@ from webhook.answer.texts import texts
 from webhook.answer.warnings import warnings
 from webhook.catalog.codes import codes
 from webhook.cli import main
-from webhook.model.policy import Policy, RoomRule, ValidationAction
+from webhook.model.policy import Policy, RoomRule, TabledMemory, ValidationAction
 from webhook.model.request import Stage, User
 from webhook.model.verdict import Review, Verdict
 
@@ -76,6 +76,15 @@ def micro_batch_for_all() -> Json:
     return pytorchjob(spec, workers=4, memory_fixed="2Gi", memory_per_sample="2Gi")
 
 
+TABLE = Policy(tabled=(TabledMemory(2048, 684, image="*/train*", args=(("--arch", "vit"),)),))
+
+
+def without_a_batch(sharding: str) -> Json:
+    """A known model of which nothing but a bound can be said: 33 GiB, or what sharding leaves of it."""
+    flags = ("--model_name_or_path=meta-llama/Llama-3.1-70B", f"--fsdp={sharding}", "--do_train", "--save_strategy=no")
+    return pytorchjob(pod(command=("torchrun", "train.py", *flags)))
+
+
 DENIALS = {
     "memory and room, the design's example": ask(ddp("--per_device_train_batch_size", "64"), TWO_TO_ONE),
     "memory, by micro-batch": ask(ddp("--per_device_train_batch_size=256", workers=4)),
@@ -88,6 +97,9 @@ DENIALS = {
         pytorchjob(
             pod(command=("python", "train.py", "--batch-size", "64")), memory_fixed="100Gi", memory_per_sample="1Gi"
         )
+    ),
+    "memory, by the policy's table": ask(
+        pytorchjob(pod(command=("torchrun", "train.py", "--arch=vit", "--micro-batch-size=256"))), policy=TABLE
     ),
     "memory, independent pods": ask(
         job(pod(gpus=1, command=["python", "trial.py"]), indexed=False, pods=8, memory_per_device="144Gi")
@@ -168,6 +180,9 @@ WARNINGS = {
     "pinned": ask(pytorchjob(memory_per_device="44Gi")),
     "pinned, memory unknown": ask(pytorchjob()),
     "pinned, the batch alone is missing": ask(pytorchjob(memory_fixed="2Gi", memory_per_sample="684Mi")),
+    "pinned, only a bound is known": ask(without_a_batch("full_shard")),
+    "pinned, a bound that exceeds the small card": ask(without_a_batch("no_shard")),
+    "a bound that exceeds every card": ask(without_a_batch("no_shard"), nodes((RTX_5090, 4, 4))),
     "kept off": ask(
         job(pod(gpus=8), pods=1, memory_per_device="44Gi"),
         nodes((RTX_5090, 1, 8), (A100_80GB, 1, 8), (RTX_PRO_6000, 1, 8)),

@@ -3,8 +3,9 @@
 from collections import Counter
 
 import pytest
+from pydantic import TypeAdapter, ValidationError
 
-from webhook.catalog.accelerators import accelerators
+from webhook.catalog.accelerators import Figure, accelerators
 
 CATALOG = accelerators()
 
@@ -87,7 +88,7 @@ def test_spellings_of_a_product_are_one(spelling: str, product: str) -> None:
         pytest.param("NVIDIA-A1", id="the beginning of another name"),
         pytest.param("NVIDIA-A100", id="a family"),
         pytest.param("a100", id="a name that clouds give to 40 and 80 GB cards alike"),
-        pytest.param("NVIDIA-H20-3e", id="a name with more behind it"),
+        pytest.param("NVIDIA-L40S-2", id="a name with more behind it"),
         pytest.param("", id="empty"),
         pytest.param("NVIDIA-", id="nothing but the vendor"),
         pytest.param("-SHARED" * 40_000 + "x", id="far too long"),
@@ -121,3 +122,67 @@ def test_what_no_source_is_sure_of_is_left_out() -> None:
     assert unified is not None
     assert unified.memory_mib is None
     assert unified.bf16_tflops is None
+
+
+def test_every_figure_has_a_source_and_every_source_a_meaning() -> None:
+    for one in CATALOG.products:
+        for figure in one.figures.values():
+            assert bool(figure.source) == (figure.value is not None)
+            assert {*figure.source, *figure.disagree} <= CATALOG.sources.keys()
+
+
+def test_a_figure_on_which_sources_disagree_has_no_value_unless_one_is_better() -> None:
+    open_question = CATALOG.product("NVIDIA-A10G")
+    settled = CATALOG.product("NVIDIA-GeForce-RTX-4090")
+    assert open_question is not None
+    assert open_question.bf16 is not None
+    assert (open_question.bf16_tflops, open_question.bf16.disagree) == (None, {"lightning": 125, "llm-analysis": 70})
+    assert settled is not None
+    assert settled.bf16 is not None
+    assert (settled.bf16_tflops, settled.bf16.disagree) == (165.2, {"lightning": 82.6})
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"value": 3},
+        {"source": ["labels"]},
+        {"disagree": {"labels": 3}},
+        {"value": -3, "source": ["labels"]},
+        {"value": 3, "source": ["labels"], "unit": "GB"},
+    ],
+)
+def test_a_figure_without_a_source_or_of_nothing_is_refused(bad: dict[str, object]) -> None:
+    with pytest.raises(ValidationError):
+        TypeAdapter(Figure).validate_python(bad)
+
+
+def test_every_machine_type_leads_to_a_product() -> None:
+    for vendor in CATALOG.vendors:
+        for machine, product in vendor.instance_types.items():
+            known = CATALOG.product(product)
+            assert known is not None, machine
+            assert known.vendor == vendor.name
+
+
+@pytest.mark.parametrize(
+    ("machine", "product"),
+    [
+        ("p4d.24xlarge", "NVIDIA-A100-SXM4-40GB"),
+        ("p4de.24xlarge", "NVIDIA-A100-SXM4-80GB"),
+        ("g6.xlarge", "NVIDIA-L4"),
+        ("g6e.xlarge", "NVIDIA-L40S"),
+        ("Standard_NC24", "Tesla-K80"),
+        ("Standard_NC24ads_A100_v4", "NVIDIA-A100-80GB-PCIe"),
+        ("Standard_NC24rs_v3", "Tesla-V100-PCIE-16GB"),
+        ("Standard_NC4as_T4_v3", "Tesla-T4"),
+        ("a2-ultragpu-8g", "NVIDIA-A100-SXM4-80GB"),
+        ("n1-standard-8", ""),
+        ("p40.xlarge", ""),
+    ],
+)
+def test_a_machine_type_is_matched_whole(machine: str, product: str) -> None:
+    nvidia = CATALOG.vendor_of("nvidia.com/gpu")
+    assert nvidia is not None
+    for key in ("node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type"):
+        assert nvidia.product_of_machine({key: machine}) == product

@@ -5,7 +5,8 @@ import pytest
 import yaml
 from pydantic import ValidationError
 
-from webhook.catalog.launchers import Means, launchers, read_launchers
+from webhook.catalog.flags import Means
+from webhook.catalog.launchers import launchers, read_launchers
 from webhook.sizing.training import Attention, Checkpointing, Loss, Method, Offload, Optimizer, Parallel, Precision
 
 FILE = """

@@ -30,23 +30,57 @@ def fleet(*words: str) -> Result:
     return CliRunner().invoke(main, ["fleet", *words])
 
 
-def test_the_table_has_a_line_for_each_model(nodes: Path) -> None:
+def test_the_table_has_a_line_for_each_model_and_for_each_reason_to_be_odd(nodes: Path) -> None:
     result = fleet("-f", str(nodes))
     assert result.exit_code == 0
     rows = [line.split() for line in result.stdout.splitlines()]
     assert rows == [
         ["MODEL", "RESOURCE", "MEMORY", "NODES", "THERE", "NOW", "NOTES"],
-        ["RTX-5090", "nvidia.com/gpu", "31.8", "GiB", "3", "12", "8", "not", "ready", "1,", "unschedulable", "1"],
+        ["RTX-5090", "nvidia.com/gpu", "31.8", "GiB", "3", "12", "8", "not", "ready", "1,", "cordoned", "1"],
         ["RTX-PRO-6000-Blackwell-Server", "nvidia.com/gpu", "95.6", "GiB", "2", "8", "8"],
-        ["unknown", "nvidia.com/gpu", "unknown", "1", "4", "4", "model", "unknown"],
+        ["unknown", "nvidia.com/gpu", "unknown", "1", "4", "4", "no", "label", "names", "the", "model"],
+        [],
+        ["ODD", "NODES", "COUNT", "WHICH"],
+        ["not", "ready", "1", "cordoned"],
+        ["cordoned", "1", "cordoned"],
+        ["tainted", "team=b:NoSchedule", "1", "cordoned"],
+        ["unknown:", "no", "label", "names", "the", "model", "1", "silent"],
     ]
+
+
+def test_many_odd_nodes_of_one_reason_are_counted(tmp_path: Path) -> None:
+    file = tmp_path / "nodes.yaml"
+    cordoned = [gpu_node(f"n{index}", RTX_5090) | {"spec": {"unschedulable": True}} for index in range(7)]
+    file.write_text(yaml.safe_dump_all(cordoned))
+    assert fleet("-f", str(file)).stdout.splitlines()[-1].split() == [
+        *("cordoned", "7", "n0,", "n1,", "n2,", "n3", "and", "3", "more")
+    ]
+
+
+@pytest.mark.parametrize("output", ["json", "yaml"])
+def test_programs_get_the_same_table(nodes: Path, output: str) -> None:
+    told = yaml.safe_load(fleet("-f", str(nodes), "-o", output).stdout)
+    assert told["kind"] == "FleetSummary"
+    assert told["models"][0] == {
+        "model": "RTX-5090",
+        "product": RTX_5090.product,
+        "resource": "nvidia.com/gpu",
+        "memoryMib": 32607,
+        "nodes": 3,
+        "devicesThere": 12,
+        "devicesNow": 8,
+        "devicesFree": None,
+        "shareMib": None,
+        "notes": ["not ready 1", "cordoned 1"],
+    }
+    assert told["oddNodes"][1] == {"name": "silent", "reasons": ["unknown: no label names the model"]}
 
 
 @pytest.mark.parametrize("output", ["json", "yaml"])
 def test_a_snapshot_gives_the_same_fleet_and_the_same_verdicts(nodes: Path, tmp_path: Path, output: str) -> None:
     snapshot = tmp_path / f"snapshot.{output}"
-    snapshot.write_text(fleet("-f", str(nodes), "-o", output).stdout)
-    assert fleet("-f", str(snapshot), "-o", output).stdout == snapshot.read_text()
+    snapshot.write_text(fleet("-f", str(nodes), "--snapshot", "-o", output).stdout)
+    assert fleet("-f", str(snapshot), "--snapshot", "-o", output).stdout == snapshot.read_text()
     assert fleet("-f", str(snapshot)).stdout == fleet("-f", str(nodes)).stdout
     jobs = tmp_path / "jobs.yaml"
     tolerant = pod(tolerations=[{"operator": "Exists"}])
@@ -68,11 +102,42 @@ def test_a_snapshot_gives_the_same_fleet_and_the_same_verdicts(nodes: Path, tmp_
     assert len(json.loads(answers[0].stdout)["items"]) == 4
 
 
-def test_a_snapshot_is_a_list_of_nodes_as_kubectl_prints_it(nodes: Path) -> None:
-    snapshot = json.loads(fleet("-f", str(nodes), "-o", "json").stdout)
+def test_a_snapshot_is_a_list_of_nodes_as_kubectl_prints_it_with_what_decisions_need_alone(tmp_path: Path) -> None:
+    one = gpu_node("a", RTX_5090)
+    one["metadata"]["annotations"] = {"owner": "someone"}
+    one["status"] |= {"addresses": [{"type": "InternalIP", "address": "10.0.0.1"}], "images": [{"names": ["x"]}]}
+    file = tmp_path / "nodes.yaml"
+    file.write_text(yaml.safe_dump_all([one, cpu_node("cpu")]))
+    snapshot = yaml.safe_load(fleet("-f", str(file), "--snapshot").stdout)
     assert (snapshot["apiVersion"], snapshot["kind"]) == ("v1", "List")
-    assert {(one["apiVersion"], one["kind"]) for one in snapshot["items"]} == {("v1", "Node")}
-    assert "cpu" not in [one["metadata"]["name"] for one in snapshot["items"]]
+    (item,) = snapshot["items"]
+    assert (item["apiVersion"], item["kind"]) == ("v1", "Node")
+    assert item["metadata"].keys() == {"name", "labels"}
+    assert item["status"].keys() == {"allocatable", "capacity", "conditions"}
+
+
+def test_what_is_free_is_shown_where_pods_stand_beside_the_nodes(nodes: Path, tmp_path: Path) -> None:
+    running = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": pod(nodeName="silent", gpus=3)}
+    done = running | {"metadata": {"name": "b"}, "status": {"phase": "Succeeded"}}
+    strange = running | {"metadata": {"name": "c"}, "spec": {"nodeName": "silent", "containers": "none"}}
+    file = tmp_path / "pods.yaml"
+    file.write_text(yaml.safe_dump_all([running, done, strange]))
+    rows = [line.split() for line in fleet("-f", str(nodes), "-f", str(file)).stdout.splitlines()]
+    assert rows[0] == ["MODEL", "RESOURCE", "MEMORY", "NODES", "THERE", "NOW", "FREE", "NOTES"]
+    assert rows[1][4:8] == ["3", "12", "8", "8"]
+    assert rows[3][2:7] == ["unknown", "1", "4", "4", "1"]
+
+
+def test_labels_of_the_policy_and_accelerators_beside_the_nodes_count(tmp_path: Path) -> None:
+    one = gpu_node("a", RTX_5090)
+    one["metadata"]["labels"] = {"gpu-type": "gaming"}
+    product = {"product": "NVIDIA-Gaming", "aliases": ["gaming"], "vendor": "nvidia", "memory": "20Gi", "source": "us"}
+    head = {"apiVersion": "samestep.dev/v1alpha1", "metadata": {"name": "ours"}}
+    file, policy = tmp_path / "nodes.yaml", tmp_path / "policy.yaml"
+    file.write_text(yaml.safe_dump_all([one, head | {"kind": "Accelerator", "spec": product}]))
+    policy.write_text(yaml.safe_dump(head | {"kind": "TrainingPolicy", "spec": {"modelLabels": ["gpu-type"]}}))
+    result = fleet("-f", str(file), "--policies", str(policy))
+    assert result.stdout.splitlines()[1].split()[:4] == ["Gaming", "nvidia.com/gpu", "20.0", "GiB"]
 
 
 def test_what_cannot_be_read_is_told_and_the_rest_is_shown(nodes: Path, tmp_path: Path) -> None:
@@ -115,4 +180,4 @@ def test_a_cluster_that_does_not_answer_is_told_in_a_line(tmp_path: Path) -> Non
     )
     result = fleet("--kubeconfig", str(config))
     assert result.exit_code == 1
-    assert result.stderr == "Error: the API server cannot be reached: MaxRetryError\n"
+    assert result.stderr.startswith("Error: the API server cannot be reached: Connect call failed")

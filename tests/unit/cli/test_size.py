@@ -104,11 +104,28 @@ def test_an_unknown_name_without_a_size_is_an_error(name: str) -> None:
     assert f'no model "{name}" is known' in found.stderr
 
 
-def test_a_vision_model_is_unknown_and_the_way_out_is_told() -> None:
-    assert "samestep.dev/memory-per-device" in _run("--model", "resnet50").stdout
-    found = _document("--model", "resnet50")
-    assert found["source"] == "unknown"
-    assert found["lowMib"] is None
+_KEYS = {"lowMib", "likelyMib", "highMib", "parts", "source", "largestMicroBatch"}
+
+
+def test_a_vision_model_that_nobody_measured_is_unknown_and_the_way_out_is_told() -> None:
+    shown = _run("--model", "google/vit-base-patch16-224").stdout
+    assert "samestep.dev/memory-per-device" in shown
+    assert "86,567,656 parameters alone take 0.0 GiB or more" in shown
+    found = _document("--model", "google/vit-base-patch16-224")
+    assert set(found) == _KEYS
+    assert (found["source"], found["lowMib"], found["parts"], found["largestMicroBatch"]) == ("unknown", None, [], {})
+
+
+def test_a_vision_model_that_others_measured_is_sized_by_that() -> None:
+    found = _document("--model", "resnet50", "--micro-batch", "128", "--precision", "mixed")
+    assert set(found) >= _KEYS
+    assert found["lowMib"] < 7669 < found["highMib"]  # type: ignore[operator]
+    assert found["largestMicroBatch"]["NVIDIA-H200"] > found["largestMicroBatch"]["Tesla-T4"] > 0  # type: ignore[index]
+    assert "measured by others: 224 pixels" in _run("--model", "resnet50", "--micro-batch", "128").stdout
+    assert "--micro-batch is missing" in _run("--model", "resnet50").stderr
+    assert _document("--model", "resnet50", "--micro-batch", "8", "--precision", "fp32")["source"] == "unknown"
+    again = ("--model", "resnet50", "--micro-batch", "8", "--checkpointing", "full")
+    assert _document(*again)["source"] == "unknown"
 
 
 def test_ranks_must_divide_evenly() -> None:
@@ -152,3 +169,52 @@ def test_why_a_job_names_no_model_is_told(tmp_path: Path) -> None:
         "no flag of Hugging Face Trainer names the model"
         in _run("-f", _told(tmp_path / "j.yaml", "--optim", "sgd")).stderr
     )
+
+
+def _annotated(path: Path, **annotations: str) -> str:
+    written = yaml.safe_load(_job(path).read_text())
+    written["metadata"]["annotations"] = {
+        f"samestep.dev/{name.replace('_', '-')}": v for name, v in annotations.items()
+    }
+    path.write_text(yaml.safe_dump(written))
+    return str(path)
+
+
+def test_what_the_job_declares_is_the_size_unless_a_flag_asks_for_another(tmp_path: Path) -> None:
+    job = _annotated(tmp_path / "job.yaml", memory_fixed="2Gi", memory_per_sample="1Gi")
+    found = _document("-f", job)
+    assert set(found) >= _KEYS
+    assert (found["source"], found["lowMib"], found["highMib"]) == ("declared", 6144, 6144)
+    assert found["largestMicroBatch"]["NVIDIA-A100-SXM4-80GB"] == 77  # type: ignore[index]
+    assert "declared: annotations of the job" in _run("-f", job).stdout
+    rest = ("--model", "gpt2", "--seq-len", "512")
+    assert _document("-f", job, *rest)["source"] == "estimated"
+
+
+def test_a_figure_for_any_batch_has_no_largest(tmp_path: Path) -> None:
+    found = _document("-f", _annotated(tmp_path / "job.yaml", memory_per_device="29Gi"))
+    assert (found["source"], found["likelyMib"], found["largestMicroBatch"]) == ("declared", 29696, {})
+
+
+def test_the_policys_table_is_the_size_of_jobs_like_it(tmp_path: Path) -> None:
+    entry = {"match": {"image": "i"}, "fixed": "2Gi", "perSample": "512Mi"}
+    document = {"apiVersion": "samestep.dev/v1alpha1", "kind": "TrainingPolicy", "metadata": {"name": "p"}}
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(yaml.safe_dump({**document, "spec": {"memory": {"declared": [entry]}}}))
+    found = _document("-f", str(_job(tmp_path / "job.yaml")), "--policies", str(policy))
+    assert (found["source"], found["likelyMib"]) == ("tabled", 4096)
+    assert found["assumptions"] == ["memory.declared[0] of the policy"]
+    policy.write_text("kind: x")
+    bad = _run("-f", str(tmp_path / "job.yaml"), "--policies", str(policy))
+    assert (bad.exit_code, "policy.yaml: apiVersion" in bad.stderr) == (2, True)
+
+
+def test_a_shape_that_flags_give_is_sized(tmp_path: Path) -> None:
+    shape = ["--num-layers", "24", "--hidden-size", "1024", "--num-attention-heads", "16", "--vocab-size", "50257"]
+    written = yaml.safe_load(_job(tmp_path / "job.yaml").read_text())
+    command = ["torchrun", "--nproc-per-node=8", "pretrain_gpt.py", "--micro-batch-size", "4", "--bf16", *shape]
+    written["spec"]["template"]["spec"]["containers"][0]["command"] = command
+    (tmp_path / "job.yaml").write_text(yaml.safe_dump(written))
+    found = _document("-f", str(tmp_path / "job.yaml"))
+    assert (found["source"], found["mayDeny"]) == ("estimated", False)
+    assert found["open"] == ["the model is a shape that flags give, not one known by name"]

@@ -1,116 +1,57 @@
-"""The node reflector, in front of an API server of a few lines that does as it is told."""
+"""What of a cluster is followed, in front of an API server of a few lines that does as it is told."""
 
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Callable
-from copy import deepcopy
+from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from aiohttp import web
 
 from controlplane.nodes import A100_80GB, RTX_5090, RTX_PRO_6000, cpu_node, gpu_node
+from tests.samples import Json, fleet, pod
+from tests.unit.cluster.api_server import ApiServer, Collection, served, until
 from webhook.cluster.access import Access
-from webhook.cluster.reflector import Reflector
+from webhook.cluster.following import Following
+from webhook.cluster.referred import ReferredFollower
+from webhook.cluster.reflector import Reflector, Source
 from webhook.cluster.world import Worlds
+from webhook.fleet.pods import siblings
+from webhook.fleet.room import free_devices
 from webhook.model.fleet import Node
+from webhook.model.job import PinRecord
 from webhook.model.policy import Policy
-
-
-class ApiServer:
-    """Lists nodes in pages of its own size and streams whatever it is given."""
-
-    def __init__(self) -> None:
-        self.nodes: dict[str, dict[str, Any]] = {}
-        self.version = 100
-        self.page = 2
-        self.lists = 0
-        self.refuses: int | None = None
-        self._watches: list[asyncio.Queue[dict[str, Any] | None]] = []
-        self._history: list[dict[str, Any]] = []
-
-    def put(self, node: dict[str, Any]) -> dict[str, Any]:
-        name = node["metadata"]["name"]
-        event = "MODIFIED" if name in self.nodes else "ADDED"
-        node["metadata"].setdefault("uid", f"uid of {name}")
-        self.nodes[name] = self._versioned(node)
-        self._happened({"type": event, "object": deepcopy(node)})
-        return node
-
-    def remove(self, name: str) -> None:
-        self._happened({"type": "DELETED", "object": self._versioned(self.nodes.pop(name))})
-
-    def _happened(self, event: dict[str, Any]) -> None:
-        self._history.append(event)
-        self.send(event)
-
-    def send(self, event: dict[str, Any]) -> None:
-        for watch in self._watches:
-            watch.put_nowait(event)
-
-    def bookmark(self) -> None:
-        self.send({"type": "BOOKMARK", "object": self._versioned({"metadata": {}})})
-
-    def end_watches(self) -> None:
-        for watch in self._watches:
-            watch.put_nowait(None)
-
-    def _versioned(self, item: dict[str, Any]) -> dict[str, Any]:
-        self.version += 1
-        item["metadata"]["resourceVersion"] = str(self.version)
-        return item
-
-    async def answer(self, http: web.Request) -> web.StreamResponse:
-        if self.refuses is not None:
-            return web.json_response({"message": 'nodes is forbidden: User "x"'}, status=self.refuses)
-        return await (self._watch(http) if "watch" in http.query else self._list(http))
-
-    async def _list(self, http: web.Request) -> web.Response:
-        self.lists += 1
-        start = int(http.query.get("continue", "0"))
-        items = list(self.nodes.values())
-        more = str(start + self.page) if start + self.page < len(items) else ""
-        metadata = {"resourceVersion": str(self.version), "continue": more}
-        return web.json_response({"metadata": metadata, "items": items[start : start + self.page]})
-
-    async def _watch(self, http: web.Request) -> web.StreamResponse:
-        response = web.StreamResponse()
-        await response.prepare(http)
-        events: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
-        self._watches.append(events)
-        for event in self._history:
-            if int(event["object"]["metadata"]["resourceVersion"]) > int(http.query["resourceVersion"]):
-                events.put_nowait(event)
-        while (sent := await events.get()) is not None:
-            await response.write(json.dumps(sent).encode() + b"\n")
-        self._watches.remove(events)
-        return response
-
-    async def watched(self) -> None:
-        while not self._watches:  # noqa: ASYNC110 (as simple as can be)
-            await asyncio.sleep(0.01)
+from webhook.model.request import Kind, Object
+from webhook.model.surroundings import Reference
 
 
 @pytest.fixture
-async def api(tmp_path: Path) -> AsyncIterator[ApiServer]:
-    api = ApiServer()
-    app = web.Application()
-    app.router.add_get("/api/v1/nodes", api.answer)
-    runner = web.AppRunner(app, shutdown_timeout=0.1)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    content = {
-        "current-context": "a",
-        "contexts": [{"name": "a", "context": {"cluster": "a", "user": "a"}}],
-        "clusters": [{"name": "a", "cluster": {"server": f"http://127.0.0.1:{runner.addresses[0][1]}"}}],
-        "users": [{"name": "a", "user": {"token": "t"}}],
-    }
-    (tmp_path / "config").write_text(json.dumps(content))
-    yield api
-    api.end_watches()
-    await runner.cleanup()
+async def cluster(tmp_path: Path) -> AsyncIterator[tuple[ApiServer, Path]]:
+    async with served(tmp_path) as (server, kubeconfig):
+        for path, kind in (
+            ("/api/v1/nodes", "Node"),
+            ("/api/v1/pods", "Pod"),
+            ("/api/v1/configmaps", "ConfigMap"),
+            ("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", "CustomResourceDefinition"),
+        ):
+            server.serve(path, kind)
+        yield server, kubeconfig
+
+
+@pytest.fixture
+def server(cluster: tuple[ApiServer, Path]) -> ApiServer:
+    return cluster[0]
+
+
+@pytest.fixture
+def api(server: ApiServer) -> Collection:
+    """The nodes."""
+    return server.collections["/api/v1/nodes"]
+
+
+@pytest.fixture
+def pods(server: ApiServer) -> Collection:
+    return server.collections["/api/v1/pods"]
 
 
 @pytest.fixture
@@ -119,16 +60,10 @@ def worlds() -> Worlds:
 
 
 @pytest.fixture
-async def reflector(api: ApiServer, worlds: Worlds, tmp_path: Path) -> AsyncIterator[Reflector]:
-    reflector = Reflector(Access(tmp_path / "config").client, worlds)
-    yield reflector
-    await reflector.stop()
-
-
-async def until(condition: Callable[[], object], within_s: float = 5) -> None:
-    async with asyncio.timeout(within_s):
-        while not condition():  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+async def following(cluster: tuple[ApiServer, Path], worlds: Worlds) -> AsyncIterator[Following]:
+    following = Following(Access(cluster[1]).client, worlds)
+    yield following
+    await following.stop()
 
 
 def nodes(worlds: Worlds) -> dict[str, Node]:
@@ -136,31 +71,31 @@ def nodes(worlds: Worlds) -> dict[str, Node]:
 
 
 async def test_every_page_of_the_list_is_in_the_first_fleet(
-    api: ApiServer, reflector: Reflector, worlds: Worlds
+    api: Collection, following: Following, worlds: Worlds
 ) -> None:
     for index in range(5):
         api.put(gpu_node(f"gpu-{index}", RTX_5090))
     api.put(cpu_node("cpu"))
     assert not worlds.synced
-    reflector.start()
+    following.start()
     await until(lambda: worlds.synced)
 
     assert sorted(nodes(worlds)) == [f"gpu-{index}" for index in range(5)]
     assert api.lists == 3
-    assert worlds.problem == ""
+    assert not worlds.problems
     assert worlds.age_s(time.time()) == pytest.approx(0, abs=2)
 
 
-async def test_a_cluster_without_nodes_is_in_sync_too(api: ApiServer, reflector: Reflector, worlds: Worlds) -> None:
-    reflector.start()
+async def test_a_cluster_without_nodes_is_in_sync_too(api: Collection, following: Following, worlds: Worlds) -> None:
+    following.start()
     await until(lambda: worlds.synced)
 
     assert nodes(worlds) == {}
 
 
-async def test_nodes_come_change_and_go(api: ApiServer, reflector: Reflector, worlds: Worlds) -> None:
+async def test_nodes_come_change_and_go(api: Collection, following: Following, worlds: Worlds) -> None:
     api.put(gpu_node("a", RTX_5090))
-    reflector.start()
+    following.start()
     await api.watched()
     api.put(gpu_node("b", RTX_PRO_6000))
     await until(lambda: "b" in nodes(worlds))
@@ -176,9 +111,9 @@ async def test_nodes_come_change_and_go(api: ApiServer, reflector: Reflector, wo
     assert api.lists == 1
 
 
-async def test_a_heartbeat_changes_nothing_but_the_age(api: ApiServer, reflector: Reflector, worlds: Worlds) -> None:
+async def test_a_heartbeat_changes_nothing_but_the_age(api: Collection, following: Following, worlds: Worlds) -> None:
     node = api.put(gpu_node("a", RTX_5090))
-    reflector.start()
+    following.start()
     await until(lambda: worlds.synced)
     await api.watched()
     assert worlds.current is not None
@@ -192,9 +127,9 @@ async def test_a_heartbeat_changes_nothing_but_the_age(api: ApiServer, reflector
     assert worlds.current.fleet.labels is before.labels
 
 
-async def test_a_bookmark_confirms_a_quiet_fleet(api: ApiServer, reflector: Reflector, worlds: Worlds) -> None:
+async def test_a_bookmark_confirms_a_quiet_fleet(api: Collection, following: Following, worlds: Worlds) -> None:
     api.put(gpu_node("a", RTX_5090))
-    reflector.start()
+    following.start()
     await until(lambda: worlds.synced)
     await api.watched()
     assert worlds.current is not None
@@ -206,11 +141,11 @@ async def test_a_bookmark_confirms_a_quiet_fleet(api: ApiServer, reflector: Refl
 
 
 async def test_a_node_is_known_since_it_was_first_seen_with_its_present_model(
-    api: ApiServer, reflector: Reflector, worlds: Worlds
+    api: Collection, following: Following, worlds: Worlds
 ) -> None:
     started = time.time()
     node = api.put(gpu_node("a", RTX_5090))
-    reflector.start()
+    following.start()
     await until(lambda: worlds.synced)
     await api.watched()
     first = nodes(worlds)["a"].known_since
@@ -234,28 +169,28 @@ async def test_a_node_is_known_since_it_was_first_seen_with_its_present_model(
 
 
 async def test_an_expired_watch_is_begun_anew_and_forgets_nothing(
-    api: ApiServer, reflector: Reflector, worlds: Worlds
+    api: Collection, following: Following, worlds: Worlds
 ) -> None:
     api.put(gpu_node("a", RTX_5090))
     api.put(gpu_node("gone", RTX_5090))
-    reflector.start()
+    following.start()
     await until(lambda: worlds.synced)
     await api.watched()
     since = nodes(worlds)["a"].known_since
-    api.nodes.pop("gone")
-    api.send({"type": "ERROR", "object": {"kind": "Status", "code": 410, "message": "too old resource version"}})
+    api.objects.pop("/gone")
+    api.expire()
 
     await until(lambda: "gone" not in nodes(worlds))
     assert api.lists == 2
     assert nodes(worlds)["a"].known_since == since
-    await until(lambda: worlds.problem == "")
+    await until(lambda: not worlds.problems)
 
 
 async def test_a_watch_that_ends_in_order_goes_on_from_where_it_was(
-    api: ApiServer, reflector: Reflector, worlds: Worlds
+    api: Collection, following: Following, worlds: Worlds
 ) -> None:
     api.put(gpu_node("a", RTX_5090))
-    reflector.start()
+    following.start()
     await until(lambda: worlds.synced)
     await api.watched()
     api.end_watches()
@@ -266,60 +201,279 @@ async def test_a_watch_that_ends_in_order_goes_on_from_where_it_was(
 
 
 async def test_a_refusal_leaves_the_last_fleet_and_says_why_until_it_ends(
-    api: ApiServer, reflector: Reflector, worlds: Worlds
+    api: Collection, following: Following, worlds: Worlds
 ) -> None:
     api.put(gpu_node("a", RTX_5090))
-    reflector.start()
+    following.start()
     await until(lambda: worlds.synced)
     await api.watched()
     api.refuses = 403
     api.end_watches()
 
-    await until(lambda: worlds.problem)
-    assert worlds.problem.startswith("nodes not followed since 20")
-    assert worlds.problem.endswith(': 403 nodes is forbidden: User "x"')
+    await until(lambda: worlds.problems)
+    assert worlds.problems["nodes"].startswith("nodes not followed since 20")
+    assert worlds.problems["nodes"].endswith(': 403 Node is forbidden: User "x"')
     assert list(nodes(worlds)) == ["a"]
     api.refuses = None
-    await until(lambda: worlds.problem == "")
+    await until(lambda: not worlds.problems)
 
 
-async def test_events_that_make_no_sense_end_nothing(api: ApiServer, reflector: Reflector, worlds: Worlds) -> None:
+async def test_events_that_make_no_sense_end_nothing(api: Collection, following: Following, worlds: Worlds) -> None:
     api.put(gpu_node("a", RTX_5090))
-    reflector.start()
+    following.start()
     await until(lambda: worlds.synced)
     for event in ({"type": "ADDED"}, {"type": "ERROR", "object": {}}, {}):
         await api.watched()
         api.send(event)
-        await until(lambda: worlds.problem)
-        await until(lambda: worlds.problem == "", within_s=10)
+        await until(lambda: worlds.problems)
+        await until(lambda: not worlds.problems, within_s=10)
 
     api.put(gpu_node("b", RTX_5090))
     await until(lambda: "b" in nodes(worlds))
 
 
 async def test_a_stopped_reflector_goes_on_when_it_is_started_again(
-    api: ApiServer, reflector: Reflector, worlds: Worlds
+    api: Collection, following: Following, worlds: Worlds
 ) -> None:
     api.put(gpu_node("a", RTX_5090))
-    reflector.start()
+    following.start()
     await until(lambda: worlds.synced)
-    await reflector.stop()
+    await following.stop()
     api.end_watches()
     assert list(nodes(worlds)) == ["a"]
     api.put(gpu_node("b", RTX_5090))
-    reflector.start()
+    following.start()
 
     await until(lambda: "b" in nodes(worlds))
     assert api.lists == 1
 
 
 async def test_a_reflector_that_is_started_twice_follows_once(
-    api: ApiServer, reflector: Reflector, worlds: Worlds
+    api: Collection, following: Following, worlds: Worlds
 ) -> None:
-    reflector.start()
-    reflector.start()
+    following.start()
+    following.start()
     await until(lambda: worlds.synced)
     await api.watched()
 
     assert api.lists == 1
-    assert len(api._watches) == 1
+    assert len(api.watches) == 1
+
+
+def raw_pod(name: str, node: str = "", *, gpus: int = 2, phase: str = "Running", **metadata: object) -> Json:
+    return {
+        "metadata": {"name": name, "namespace": "team-a", "creationTimestamp": "2026-07-31T00:00:00Z", **metadata},
+        "spec": {**pod(gpus=gpus), **({"nodeName": node} if node else {})},
+        "status": {"phase": phase},
+    }
+
+
+def free(worlds: Worlds) -> int | None:
+    """GPUs that are free on all nodes together."""
+    fleet = worlds.current.fleet if worlds.current else None
+    return free_devices(fleet, "nvidia.com/gpu", fleet.every) if fleet else None
+
+
+async def test_what_bound_pods_ask_for_is_not_free_until_they_are_gone(
+    api: Collection, pods: Collection, following: Following, worlds: Worlds
+) -> None:
+    api.put(gpu_node("a", RTX_5090, devices=8))
+    pods.put(raw_pod("first", "a"))
+    pods.put(raw_pod("waiting", phase="Pending"))
+    pods.put(raw_pod("elsewhere", "another"))
+    pods.put(raw_pod("over", "a", phase="Succeeded"))
+    following.start()
+    await until(lambda: free(worlds) == 6)
+    await pods.watched()
+    pods.put(raw_pod("waiting", "a"))
+    await until(lambda: free(worlds) == 4)
+    pods.put(raw_pod("first", "a", phase="Failed"))
+    await until(lambda: free(worlds) == 6)
+    pods.remove("waiting", "team-a")
+    await until(lambda: free(worlds) == 8)
+    # A node that comes later has its pods at once.
+    api.put(gpu_node("another", RTX_5090, devices=8))
+    await until(lambda: free(worlds) == 14)
+
+
+async def test_pods_that_are_listed_again_count_once(
+    api: Collection, pods: Collection, following: Following, worlds: Worlds
+) -> None:
+    api.put(gpu_node("a", RTX_5090, devices=8))
+    for name in ("first", "second", "gone"):
+        pods.put(raw_pod(name, "a"))
+    following.start()
+    await until(lambda: free(worlds) == 2)
+    await pods.watched()
+    pods.objects.pop("team-a/gone")
+    pods.expire()
+
+    await until(lambda: free(worlds) == 4)
+    assert pods.lists == 2 + 1
+
+
+async def test_where_pods_may_not_be_listed_what_is_free_is_unknown_and_the_fleet_serves_on(
+    api: Collection, pods: Collection, following: Following, worlds: Worlds
+) -> None:
+    pods.refuses = 403
+    api.put(gpu_node("a", RTX_5090))
+    following.start()
+    await until(lambda: worlds.synced and worlds.problems)
+
+    assert free(worlds) is None
+    assert worlds.problems["pods"].endswith(': 403 Pod is forbidden: User "x"')
+    assert list(worlds.problems) == ["pods"]
+    pods.refuses = None
+    await until(lambda: free(worlds) == 4)
+    assert not worlds.problems
+
+
+async def test_pods_that_were_last_seen_long_ago_tell_nothing_of_what_is_free(
+    api: Collection, following: Following, worlds: Worlds
+) -> None:
+    api.put(gpu_node("a", RTX_5090))
+    following.start()
+    await until(lambda: free(worlds) == 4)
+    await following.stop()
+
+    worlds.confirm(pods_at=time.time() - 299)
+    assert free(worlds) == 4
+    worlds.confirm(pods_at=time.time() - 301)
+    assert free(worlds) is None
+    worlds.confirm(pods_at=time.time())
+    assert free(worlds) == 4
+
+
+async def test_the_pin_of_the_oldest_pod_of_a_group_is_in_view(
+    pods: Collection, following: Following, worlds: Worlds
+) -> None:
+    def member(name: str, value: str, second: int) -> Json:
+        record = json.dumps({"key": "k", "values": [value], "policy": "p"})
+        return raw_pod(
+            name,
+            labels={"scheduling.x-k8s.io/pod-group": "ring"},
+            annotations={"samestep.dev/pinned": record},
+            creationTimestamp=f"2026-07-31T00:00:{second:02}Z",
+        )
+
+    def pin(namespace: str = "team-a") -> PinRecord | None:
+        return siblings(worlds.current.pinned, namespace, "ring") if worlds.current else None
+
+    pods.put(member("young", "large", 9))
+    following.start()
+    await until(lambda: pin() == PinRecord("k", ("large",), "p"))
+    assert pin("team-b") is None
+    await pods.watched()
+    pods.put(member("old", "small", 3))
+    await until(lambda: pin() == PinRecord("k", ("small",), "p"))
+    pods.remove("old", "team-a")
+    await until(lambda: pin() == PinRecord("k", ("large",), "p"))
+    pods.remove("young", "team-a")
+    await until(lambda: pin() is None)
+
+
+RUNTIME = Kind("trainer.kubeflow.org", "", "TrainingRuntime")
+
+
+async def test_objects_that_jobs_refer_to_are_in_view_in_the_version_that_is_served(
+    server: ApiServer, following: Following, worlds: Worlds
+) -> None:
+    runtimes = server.serve("/apis/trainer.kubeflow.org/v1beta9/trainingruntimes", "TrainingRuntime")
+    metadata = {"name": "torch", "namespace": "team-a", "managedFields": [{"manager": "kubectl"}]}
+    runtimes.put({"metadata": metadata, "spec": {"mlPolicy": {"numNodes": 2}}, "status": {"a": 1}})
+    reference = Reference(RUNTIME, "team-a", "torch")
+
+    def seen() -> Object:
+        return worlds.current.surroundings.get(reference, {}) if worlds.current else {}
+
+    following.start()
+    await until(seen)
+    assert seen()["apiVersion"] == "trainer.kubeflow.org/v1beta9"
+    assert seen()["kind"] == "TrainingRuntime"
+    assert "status" not in seen()
+    assert "managedFields" not in seen()["metadata"]
+    assert following.path_of(RUNTIME) == "/apis/trainer.kubeflow.org/v1beta9/trainingruntimes"
+    await runtimes.watched()
+    runtimes.put({"metadata": dict(metadata), "spec": {"mlPolicy": {"numNodes": 4}}})
+    await until(lambda: seen()["spec"]["mlPolicy"]["numNodes"] == 4)
+    runtimes.remove("torch", "team-a")
+    await until(lambda: not seen())
+
+
+async def test_a_kind_that_a_cluster_serves_later_is_found_then(tmp_path: Path, worlds: Worlds) -> None:
+    async with served(tmp_path) as (server, kubeconfig):
+        source = Source("trainingruntimes", "trainer.kubeflow.org", optional=True)
+        reflector = Reflector(Access(kubeconfig).client, source, ReferredFollower(worlds, source.plural), again_s=0.05)
+        worlds.swap(fleet([]))
+        reflector.start()
+        await until(lambda: len(server.asked) > 2)
+        assert not worlds.problems
+        assert reflector.path == ""
+        runtimes = server.serve("/apis/trainer.kubeflow.org/v1/trainingruntimes", "TrainingRuntime")
+        runtimes.put({"metadata": {"name": "torch", "namespace": "team-a"}, "spec": {}})
+        await until(lambda: worlds.current and worlds.current.surroundings)
+        await reflector.stop()
+
+
+async def test_objects_of_half_a_megabyte_can_be_watched(
+    server: ApiServer, following: Following, worlds: Worlds
+) -> None:
+    definitions = server.collections["/apis/apiextensions.k8s.io/v1/customresourcedefinitions"]
+    following.start()
+    await definitions.watched()
+    schema = {"description": "x" * (512 << 10)}
+    definitions.put({"metadata": {"name": "trainjobs.trainer.kubeflow.org"}, "spec": {"schema": schema}})
+
+    await until(lambda: worlds.current and worlds.current.surroundings)
+    assert definitions.queries[0]["fieldSelector"] == "metadata.name=trainjobs.trainer.kubeflow.org"
+
+
+async def test_what_may_add_nodes_is_told_with_the_fleet(
+    server: ApiServer, following: Following, worlds: Worlds
+) -> None:
+    pools = server.serve("/apis/karpenter.sh/v1/nodepools", "NodePool")
+    pools.put({"metadata": {"name": "gpus"}, "spec": {}})
+
+    def grows() -> str:
+        return worlds.current.fleet.grows if worlds.current else ""
+
+    following.start()
+    await until(lambda: grows() == "NodePool gpus")
+    status = "nodeGroups:\n- name: a\n  health: {cloudProviderTarget: 1, minSize: 0, maxSize: 4}\n"
+    metadata = {"name": "cluster-autoscaler-status", "namespace": "kube-system"}
+    server.collections["/api/v1/configmaps"].put({"metadata": metadata, "data": {"status": status}})
+    await until(lambda: "; " in grows())
+    assert grows() == "NodePool gpus; the cluster autoscaler (node groups below their maximum: 1)"
+    await pools.watched()
+    pools.remove("gpus")
+    await until(lambda: grows() == "the cluster autoscaler (node groups below their maximum: 1)")
+
+
+async def test_the_devices_that_a_driver_lists_come_with_their_node(
+    server: ApiServer, api: Collection, following: Following, worlds: Worlds
+) -> None:
+    slices = server.serve("/apis/resource.k8s.io/v1/resourceslices", "ResourceSlice")
+
+    def of(node: str, generation: int, *products: str) -> Json:
+        devices = [
+            {"name": f"gpu-{index}", "attributes": {"productName": {"string": product}, "type": {"string": "gpu"}}}
+            for index, product in enumerate(products)
+        ]
+        pool = {"name": node, "generation": generation, "resourceSliceCount": 1}
+        spec = {"driver": "gpu.nvidia.com", "pool": pool, "nodeName": node, "devices": devices}
+        return {"metadata": {"name": f"{node}-slice-{generation}"}, "spec": spec}
+
+    def listed() -> list[tuple[str, int]]:
+        return [(one.product, one.count) for one in nodes(worlds)["a"].listed] if "a" in nodes(worlds) else []
+
+    api.put(gpu_node("a", RTX_5090))
+    slices.put(of("a", 1, "NVIDIA L4", "NVIDIA L4"))
+    slices.put(of("elsewhere", 1, "NVIDIA L4"))
+    following.start()
+    await until(lambda: listed() == [("NVIDIA L4", 2)])
+    await slices.watched()
+    slices.put(of("a", 2, "NVIDIA L4"))
+    await until(lambda: listed() == [("NVIDIA L4", 1)])
+    slices.remove("a-slice-1")
+    slices.remove("a-slice-2")
+    await until(lambda: listed() == [])

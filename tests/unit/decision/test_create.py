@@ -7,10 +7,11 @@ import pytest
 from controlplane.nodes import A100_80GB, H100, L40S, RTX_5090, RTX_PRO_6000, gpu_node
 from tests.samples import Json, ask, codes, demo_nodes, fleet, job, nodes, patched, pod, products, pytorchjob, worker
 from webhook.model.finding import Action
-from webhook.model.policy import PinWhen, Policy, RoomRule, Strategy, UnknownNodes, ValidationAction
+from webhook.model.policy import PinWhen, Policy, RoomRule, Strategy, TabledMemory, UnknownNodes, ValidationAction
 from webhook.model.verdict import Out, Verdict
 
 PRODUCT = "nvidia.com/gpu.product"
+MOST_FREE = Policy(strategy=Strategy.MOST_FREE)
 
 
 def test_a_batch_that_fits_only_the_large_card_goes_there() -> None:
@@ -35,6 +36,37 @@ def test_unknown_memory_goes_to_the_larger_card_with_a_hint() -> None:
     outcome = ask(pytorchjob(), nodes((RTX_5090, 3, 4), (RTX_PRO_6000, 2, 4)))
     assert products(outcome) == [RTX_PRO_6000.product]
     assert "SST203" in codes(outcome)
+
+
+def bounded(sharding: str) -> Json:
+    """A known model without a batch: 33 GiB at the least on each rank that holds it whole."""
+    flags = ("--model_name_or_path=meta-llama/Llama-3.1-70B", f"--fsdp={sharding}", "--do_train", "--save_strategy=no")
+    return pytorchjob(pod(command=("torchrun", "train.py", *flags)))
+
+
+def test_a_bound_ranks_and_warns_and_never_denies() -> None:
+    outcome = ask(bounded("no_shard"), nodes((RTX_5090, 9, 4), (RTX_PRO_6000, 2, 4)), policy=MOST_FREE)
+    assert products(outcome) == [RTX_PRO_6000.product]
+    small = ask(bounded("no_shard"), nodes((RTX_5090, 4, 4)))
+    assert small.verdict is not Verdict.DENY
+    assert "SST202" in codes(small)
+
+
+def test_a_bound_that_every_card_meets_leaves_the_demand_unknown() -> None:
+    outcome = ask(bounded("full_shard"), nodes((RTX_5090, 3, 4), (RTX_PRO_6000, 2, 4)))
+    assert products(outcome) == [RTX_PRO_6000.product]
+    assert [one.variant for one in outcome.decision.findings if one.code == "SST203"] == ["bound"]
+    assert "SST202" not in codes(outcome)
+
+
+def test_the_policys_table_denies() -> None:
+    policy = Policy(tabled=(TabledMemory(2048, 684, args=(("--arch", "vit"),)),))
+    spec = pod(command=("torchrun", "train.py", "--arch=vit", "--micro-batch-size=256"))
+    outcome = ask(pytorchjob(spec), policy=policy)
+    assert (outcome.verdict, codes(outcome)) == (Verdict.DENY, ["SST201"])
+    assert [one.kind for one in outcome.suggestions] == ["batch_alone"]
+    fits = ask(pytorchjob(pod(command=("torchrun", "train.py", "--arch=vit", "--micro-batch-size=128"))), policy=policy)
+    assert products(fits) == [RTX_PRO_6000.product]
 
 
 def test_a_strategy_that_policy_sets_holds_also_for_unknown_memory() -> None:

@@ -56,9 +56,9 @@ def test_of_two_nodes_of_one_name_the_later_counts() -> None:
 
 
 def test_a_fleet_tells_since_when_it_knows_a_node_and_what_it_was_told() -> None:
-    fleet = build_fleet([node("a", "NVIDIA-L4"), node("b", "NVIDIA-L4", known_since=60.0)], taken_at=90.0, grows=True)
+    fleet = build_fleet([node("a", "NVIDIA-L4"), node("b", "NVIDIA-L4", known_since=60.0)], taken_at=90.0, grows="told")
     assert fleet.known_since.at_most(30.0) == 0b01
-    assert (fleet.taken_at, fleet.grows) == (90.0, True)
+    assert (fleet.taken_at, fleet.grows) == (90.0, "told")
 
 
 def test_a_fleet_of_no_nodes_is_empty() -> None:

@@ -67,8 +67,8 @@ def test_where_it_was_read_is_told() -> None:
     [
         (("--deepspeed", "ds.json"), "--deepspeed", "ds.json"),
         (("--deepspeed", "{broken"), "--deepspeed", "{broken"),
-        (("--deepspeed", '{"zero_optimization": {"stage": 9}}'), "--deepspeed", '{"zero_optimization": {"stage": 9}}'),
-        (("--deepspeed", '{"optimizer": {"type": "Lamb"}}'), "--deepspeed", '{"optimizer": {"type": "Lamb"}}'),
+        (("--deepspeed", '{"zero_optimization": {"stage": 9}}'), "zero_optimization.stage", "9"),
+        (("--deepspeed", '{"optimizer": {"type": "Lamb"}}'), "optimizer.type", "Lamb"),
         (("--fsdp_config", "fsdp.json"), "--fsdp_config", "fsdp.json"),
         (("--optim", "galore_adamw"), "--optim", "galore_adamw"),
         (("--load_in_8bit", "True"), "--load_in_8bit", "True"),

@@ -8,7 +8,7 @@ import yaml
 from pydantic import ValidationError
 
 from webhook.model.job import Coupling
-from webhook.model.policy import PinWhen, Policy, RoomRule, Strategy, UnknownNodes, ValidationAction
+from webhook.model.policy import PinWhen, Policy, RoomRule, Strategy, TabledMemory, UnknownNodes, ValidationAction
 from webhook.policy.load import PolicyError, load_policy
 from webhook.policy.training_policy import TrainingPolicy, faults
 
@@ -94,6 +94,39 @@ def test_headroom_is_a_whole_percentage(text: str, percent: int) -> None:
 @pytest.mark.parametrize("text", ["5", "5.5%", "-5%", "%", "5 %", "1000%", 5])
 def test_any_other_headroom_is_refused_by_name(text: object) -> None:
     assert [line.partition(":")[0] for line in refused(memory={"headroom": text})] == ["spec.memory.headroom"]
+
+
+def test_the_table_arrives_in_mib_and_in_its_order() -> None:
+    first = {"match": {"image": "*/vision*", "args": {"--arch": "resnet50", "--amp": "*"}}, "fixed": "2.5Gi"}
+    second = {"match": {"model": "*llama*"}, "fixed": "20Gi", "perSample": "96Mi"}
+    assert resolved(memory={"declared": [first, second]}).tabled == (
+        TabledMemory(2560, None, "*/vision*", "", (("--arch", "resnet50"), ("--amp", "*"))),
+        TabledMemory(20480, 96, "", "*llama*"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("entry", "field"),
+    [
+        ({"match": {"image": "*"}}, "fixed"),
+        ({"match": {"image": "*"}, "fixed": "2.1GiB"}, "fixed"),
+        ({"match": {"image": "*"}, "fixed": 2}, "fixed"),
+        ({"match": {"image": "*"}, "fixed": "2Gi", "perSample": "-1Mi"}, "perSample"),
+        ({"match": {"image": "*"}, "fixed": "2Gi", "per_sample": "1Mi"}, "per_sample"),
+        ({"match": {"image": "*"}, "fixed": "2Gi", "perDevice": "1Mi"}, "perDevice"),
+        ({"fixed": "2Gi"}, "match"),
+        ({"match": {}, "fixed": "2Gi"}, "match"),
+        ({"match": {"images": "*"}, "fixed": "2Gi"}, "match.images"),
+        ({"match": {"args": ["--arch"]}, "fixed": "2Gi"}, "match.args"),
+        ({"match": {"args": {"--lr": 0.1}}, "fixed": "2Gi"}, "match.args.--lr"),
+        ({"match": {"args": {"": "x"}}, "fixed": "2Gi"}, "match.args..[key]"),
+        ({"match": {"args": {"--a b": "x"}}, "fixed": "2Gi"}, "match.args.--a b.[key]"),
+    ],
+)
+def test_a_bad_entry_of_the_table_is_refused_by_its_place(entry: dict[str, object], field: str) -> None:
+    good = {"match": {"image": "*"}, "fixed": "1Gi"}
+    found = refused(memory={"declared": [good, entry]})
+    assert f"spec.memory.declared.1.{field}" in [line.partition(": ")[0] for line in found]
 
 
 @pytest.mark.parametrize(

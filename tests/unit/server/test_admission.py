@@ -91,7 +91,7 @@ async def test_admission_takes_nothing_but_post(serving: Serving) -> None:
         {"operation": "UPDATE", "subResource": "status", "oldObject": job()},
         {"operation": "UPDATE", "subResource": "scale", "object": {"kind": "Scale"}},
         {"resource": {"group": "apps", "version": "v1", "resource": "deployments"}},
-        {"resource": {"group": "batch.volcano.sh", "version": "v1alpha1", "resource": "jobs"}},
+        {"resource": {"group": "example.com", "version": "v1", "resource": "jobs"}},
     ],
     ids=["delete", "connect", "status", "scale", "other kind", "other group"],
 )

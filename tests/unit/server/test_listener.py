@@ -49,9 +49,11 @@ async def test_the_verbose_text_lists_every_check(serve: Serve) -> None:
     assert status == 200
     lines = text.splitlines()
     assert lines[0] == "[+]fleet ok: 4 nodes with accelerators"
-    assert lines[1] == "[+]handlers ok: served"
-    assert lines[2].startswith("[+]certificate ok: valid until 20")
-    assert lines[3:] == ["[+]draining ok: not stopping", "ready"]
+    assert lines[1] == "[+]pods ok: what is free now is not looked at"
+    assert lines[2] == "[+]surroundings ok: what jobs refer to is followed"
+    assert lines[3] == "[+]handlers ok: served"
+    assert lines[4].startswith("[+]certificate ok: valid until 20")
+    assert lines[5:] == ["[+]draining ok: not stopping", "ready"]
 
 
 async def test_before_the_first_list_a_server_is_unready_and_says_why(serve: Serve) -> None:
@@ -65,14 +67,14 @@ async def test_before_the_first_list_a_server_is_unready_and_says_why(serve: Ser
         "[-]handlers failed: kopf has not found out the cluster's kinds yet",
         "not ready",
     ]
-    worlds.problem = "nodes not followed since 2026-01-01T00:00:00+00:00: 403 nodes is forbidden"
+    worlds.trouble("nodes", "nodes not followed since 2026-01-01T00:00:00+00:00: 403 nodes is forbidden")
     assert "[-]fleet failed: nodes not followed since" in (await serving.get("/readyz"))[1]
     assert (await serving.get("/healthz"))[0] == 200
 
 
 async def test_a_stale_fleet_is_told_and_never_makes_a_server_unready(serve: Serve) -> None:
     worlds = Worlds(Policy(), fleet(demo_nodes(), taken_at=time.time() - 600))
-    worlds.problem = "nodes not followed since 2026-01-01T00:00:00+00:00: 403 nodes is forbidden"
+    worlds.trouble("nodes", "nodes not followed since 2026-01-01T00:00:00+00:00: 403 nodes is forbidden")
     serving = await serve(worlds=worlds)
 
     status, text = await serving.get("/readyz?verbose", probe=True)
@@ -82,8 +84,8 @@ async def test_a_stale_fleet_is_told_and_never_makes_a_server_unready(serve: Ser
     assert line.startswith("[!]fleet warning: 4 nodes with accelerators, confirmed 600 s ago, stale: ")
     assert line.endswith("403 nodes is forbidden")
     assert 600 <= await serving.metric("samestep_fleet_age_seconds") < 660
-    worlds.confirm(time.time())
-    worlds.problem = ""
+    worlds.confirm(nodes_at=time.time())
+    worlds.trouble("nodes", "")
     assert (await serving.get("/readyz?verbose"))[1].startswith("[+]fleet ok: 4 nodes")
 
 

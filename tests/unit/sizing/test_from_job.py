@@ -4,13 +4,14 @@ import pytest
 
 from tests.unit.intake.jobs import PYTORCH_JOB, Json, container, job, pytorch_job, read
 from webhook.sizing.from_job import Sizable, Unsizable, training_of
-from webhook.sizing.training import Method, Offload, Optimizer, Parallel, Precision
+from webhook.sizing.measured import MeasuredRun
+from webhook.sizing.training import Checkpointing, Loss, Method, Offload, Optimizer, Parallel, Precision
 
 LLAMA = ("--model_name_or_path", "meta-llama/Llama-3.1-8B")
 RUN = ("torchrun", "--nproc-per-node=8", "train.py", "--per_device_train_batch_size", "1", "--optim", "adamw_torch")
 
 
-def training(*command: str, pods: int = 2, **fields: Json) -> Sizable | Unsizable:
+def training(*command: str, pods: int = 2, **fields: Json) -> Sizable | MeasuredRun | Unsizable:
     return training_of(read(job(container(*command, gpus=8, **fields), pods=pods, indexed=True)), 1)
 
 
@@ -134,3 +135,112 @@ def test_one_device_shares_nothing() -> None:
     found = training_of(read(source), 1)
     assert isinstance(found, Sizable)
     assert (found.may_deny, found.training.parallel) == (True, Parallel.SINGLE)
+
+
+BF16 = "assumes weights kept in 16 bits at the low end: bf16 alone does not say it"
+
+
+@pytest.mark.parametrize(
+    ("flags", "precision"),
+    [
+        (("--bf16", "--torch_dtype", "float32"), Precision.MIXED),
+        (("--bf16", "--torch_dtype", "bfloat16"), Precision.PURE),
+        (("--torch_dtype", "bfloat16"), Precision.PURE),
+        (("--torch_dtype", "float32"), Precision.FP32),
+        (("--fp16", "--torch_dtype", "float16"), Precision.MIXED),
+        (("--bf16", "--torch_dtype", "auto"), None),
+        (("--bf16",), None),
+        (("--bf16_full_eval", "True"), None),
+        (("--bf16", "--torch_dtype", "bfloat16", "--fsdp", "full_shard"), None),
+        (("--torch_dtype", "bfloat16", "--fsdp", "full_shard"), Precision.PURE),
+        # Adapters are trained in 32 bits beside frozen weights in 16; of 32-bit ones more is frozen.
+        (("--bf16", "--torch_dtype", "bfloat16", "--lora_r", "8"), Precision.MIXED),
+        (("--bf16", "--torch_dtype", "float32", "--lora_r", "8"), None),
+    ],
+)
+def test_precision_follows_from_autocast_and_from_how_weights_are_loaded(
+    flags: tuple[str, ...], precision: Precision | None
+) -> None:
+    found = sizable(*RUN, *LLAMA, *flags)
+    assert found.training.precision is precision
+    assert found.may_deny
+
+
+def test_bf16_alone_says_what_it_assumes() -> None:
+    assert BF16 in sizable(*RUN, *LLAMA, "--bf16").assumptions
+    assert BF16 not in sizable(*RUN, *LLAMA, "--bf16", "--torch_dtype", "bfloat16").assumptions
+
+
+def test_the_loss_over_all_logits_is_told_or_assumed() -> None:
+    both = "assumes the loss over chunks of the logits at the low end, over all at the high end"
+    assert both in sizable(*RUN, *LLAMA).assumptions
+    told = sizable(*RUN, *LLAMA, "--loss_type", "nll")
+    assert (told.training.loss, both in told.assumptions) == (Loss.WHOLE, False)
+    assert sizable(*RUN, *LLAMA, "--loss_type", "chunked_nll").training.loss is Loss.CHUNKED
+    assert sizable(*RUN, *LLAMA, "--use_liger_kernel").training.loss is Loss.FUSED
+    factory = sizable(*RUN, *LLAMA, "--stage", "sft")
+    assert "assumes the loss over whole logits: no flag of a chunked or fused one" in factory.assumptions
+    assert factory.training.checkpointing is Checkpointing.FULL
+    assert both not in sizable(*RUN, "--model_name_or_path", "bert-base-uncased").assumptions
+
+
+def test_chunks_make_the_low_end_leaner_and_leave_the_high_end() -> None:
+    flags = (*RUN, *LLAMA, "--fsdp", "full_shard", "--block_size", "8192", "--gradient_checkpointing", "True")
+    either, whole = sizable(*flags).estimate(), sizable(*flags, "--loss_type", "nll").estimate()
+    assert either.low_mib < whole.low_mib
+    assert either.high_mib == whole.high_mib
+
+
+MEGATRON = ("torchrun", "--nproc-per-node=8", "pretrain_gpt.py", "--micro-batch-size", "1", "--bf16")
+SHAPE = ("--num-layers", "32", "--hidden-size", "4096", "--num-attention-heads", "32", "--seq-length", "4096")
+MORE = ("--swiglu", "--ffn-hidden-size", "14336", "--group-query-attention", "--num-query-groups", "8")
+
+
+def test_a_shape_that_flags_give_is_sized_and_never_denies() -> None:
+    command = (*MEGATRON, *SHAPE, *MORE, "--disable-bias-linear", "--normalization", "RMSNorm")
+    split = ("--tensor-model-parallel-size", "4", "--pipeline-model-parallel-size", "2", "--sequence-parallel")
+    found = sizable(*command, "--untie-embeddings-and-output-weights", "--vocab-size", "128256", *split)
+    assert found.open == ("the model is a shape that flags give, not one known by name",)
+    assert found.training.fp32_gradients is True
+    rest = ("--position-embedding-type", "rope", "--use-distributed-optimizer")
+    sharded = sizable(*command, "--untie-embeddings-and-output-weights", "--vocab-size", "128256", *split, *rest)
+    # megatron/training/theoretical_memory_usage.py: 6 bytes of weights and gradients, 12 of states over 2 replicas.
+    states = 8.03e9 / 8 * (6 + 12 / 2) / 2**20
+    parts = {part.name.value: part.likely_mib for part in sharded.estimate().parts}
+    held = parts["weights"] + parts["gradients"] + parts["optimizer states"]
+    assert held == pytest.approx(states, rel=0.1)
+
+
+def test_a_shape_without_a_vocabulary_is_a_wide_one() -> None:
+    found = sizable(*MEGATRON, *SHAPE, *MORE)
+    assert found.open == ('the model "of the shape that flags give" has a vocabulary that no flag tells',)
+    interval = found.estimate()
+    assert interval.guessed
+    assert interval.low_mib < interval.likely_mib < interval.high_mib
+
+
+@pytest.mark.parametrize(
+    "flags", [("--multi-latent-attention",), ("--spec", "a", "b"), ("--hybrid-layer-pattern", "M*")]
+)
+def test_other_layouts_are_no_shape(flags: tuple[str, ...]) -> None:
+    assert isinstance(training(*MEGATRON, *SHAPE, *MORE, *flags), Unsizable)
+    assert isinstance(training(*MEGATRON[:2], "pretrain_t5.py", *MEGATRON[3:], *SHAPE), Unsizable)
+
+
+def test_torchtitan_names_a_model_and_its_flavor() -> None:
+    command = ("torchrun", "--nproc-per-node=8", "-m", "torchtitan.train", "--model.name", "llama3", "--model.flavor")
+    assert sizable(*command, "8B").training.model.name == "meta-llama/Meta-Llama-3-8B"
+    assert sizable(*command, "8B").may_deny
+    assert sizable(*command, "405B").training.model.name == "meta-llama/Llama-3.1-405B"
+    assert not sizable(*command, "8B", "--parallelism.pipeline_parallel_degree", "2").may_deny
+
+
+def test_a_diffusion_model_that_was_measured_is_sized_by_that() -> None:
+    script = ("accelerate", "launch", "train_text_to_image.py", "--train_batch_size=16", "--mixed_precision=bf16")
+    model = "--pretrained_model_name_or_path=stabilityai/stable-diffusion-2-1"
+    found = training(*script, model)
+    assert isinstance(found, MeasuredRun)
+    assert "512 pixels" in found.assumptions[0]
+    again = training(*script, model, "--gradient_checkpointing")
+    assert isinstance(again, Unsizable)
+    assert again.why == "stabilityai/stable-diffusion-2-1 is a diffusion model: what a sample takes is not known"

@@ -1,0 +1,58 @@
+"""What files tell of a cluster beside its nodes."""
+
+import json
+from pathlib import Path
+
+from controlplane.nodes import RTX_5090, gpu_node
+from tests.samples import Json, pod
+from webhook.cli.surroundings import offline
+from webhook.fleet.pods import siblings
+from webhook.fleet.room import free_devices
+from webhook.model.job import PinRecord
+
+
+def raw_pod(name: str, node: str, **metadata: object) -> Json:
+    named = {"name": name, "namespace": "team-a", **metadata}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": named, "spec": {**pod(gpus=2), "nodeName": node}}
+
+
+def written(folder: Path, *objects: Json) -> Path:
+    path = folder / "cluster.json"
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
+    return path
+
+
+NODE = gpu_node("a", RTX_5090, devices=8)
+
+
+def test_pods_among_the_documents_count_as_what_is_in_use(tmp_path: Path) -> None:
+    path = written(tmp_path, NODE, raw_pod("first", "a"), raw_pod("second", "a"), raw_pod("second", "a"))
+    fleet = offline([path]).fleet
+    assert free_devices(fleet, "nvidia.com/gpu", fleet.every) == 4
+
+
+def test_without_pods_what_is_free_is_not_known(tmp_path: Path) -> None:
+    assert offline([written(tmp_path, NODE)]).fleet.free is None
+
+
+def test_the_pins_of_pods_that_belong_together_are_in_view(tmp_path: Path) -> None:
+    record = json.dumps({"key": "k", "values": ["v"], "policy": "p"})
+    metadata = {"labels": {"scheduling.x-k8s.io/pod-group": "g"}, "annotations": {"samestep.dev/pinned": record}}
+    known = offline([written(tmp_path, NODE, raw_pod("first", "", **metadata))])
+    assert siblings(known.pinned, "team-a", "g") == PinRecord("k", ("v",), "p")
+
+
+def test_what_may_add_nodes_is_told_with_the_fleet(tmp_path: Path) -> None:
+    pool = {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "gpus"}, "spec": {}}
+    status = "nodeGroups:\n- {name: a, health: {cloudProviderTarget: 1, maxSize: 2}}\n"
+    metadata = {"name": "cluster-autoscaler-status", "namespace": "kube-system"}
+    told = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"status": status}}
+    fleet = offline([written(tmp_path, NODE, pool, told)]).fleet
+    assert fleet.grows == "NodePool gpus; the cluster autoscaler (node groups below their maximum: 1)"
+
+
+def test_a_pod_that_cannot_be_read_is_told_with_its_place(tmp_path: Path) -> None:
+    odd = raw_pod("odd", "a")
+    odd["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] = "two"
+    (problem,) = offline([written(tmp_path, NODE, odd)]).problems
+    assert str(problem).startswith("cluster.json#0.items[1]: spec.containers[0].resources.limits")

@@ -1,0 +1,181 @@
+"""An API server of a few lines, which does as it is told."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+from aiohttp import web
+
+Json = dict[str, Any]
+
+
+class Collection:
+    """The objects of one kind: lists them in pages of its own size and streams whatever it is given."""
+
+    def __init__(self, kind: str, api_version: str = "v1") -> None:
+        self.kind = kind
+        self.api_version = api_version
+        self.objects: dict[str, Json] = {}
+        self.version = 100
+        self.page = 2
+        self.lists = 0
+        self.refuses: int | None = None
+        self.queries: list[dict[str, str]] = []
+        self.watches: list[asyncio.Queue[Json | None]] = []
+        self._history: list[Json] = []
+
+    def put(self, obj: Json) -> Json:
+        key = self._key(obj)
+        event = "MODIFIED" if key in self.objects else "ADDED"
+        obj["metadata"].setdefault("uid", f"uid of {key}")
+        self.objects[key] = self._versioned(obj)
+        self._happened({"type": event, "object": {"apiVersion": self.api_version, "kind": self.kind, **deepcopy(obj)}})
+        return obj
+
+    def remove(self, name: str, namespace: str = "") -> None:
+        self._happened({"type": "DELETED", "object": self._versioned(self.objects.pop(f"{namespace}/{name}"))})
+
+    def send(self, event: Json) -> None:
+        for watch in self.watches:
+            watch.put_nowait(event)
+
+    def bookmark(self) -> None:
+        self.send({"type": "BOOKMARK", "object": self._versioned({"metadata": {}})})
+
+    def expire(self) -> None:
+        self.send({"type": "ERROR", "object": {"kind": "Status", "code": 410, "message": "too old resource version"}})
+
+    def end_watches(self) -> None:
+        for watch in self.watches:
+            watch.put_nowait(None)
+
+    async def watched(self) -> None:
+        await until(lambda: self.watches)
+
+    async def answer(self, http: web.Request) -> web.StreamResponse:
+        self.queries.append(dict(http.query))
+        if self.refuses is not None:
+            return web.json_response({"message": f'{self.kind} is forbidden: User "x"'}, status=self.refuses)
+        return await (self._watch(http) if "watch" in http.query else self._list(http))
+
+    async def get(self, namespace: str, name: str) -> web.Response:
+        found = self.objects.get(f"{namespace}/{name}")
+        if self.refuses is not None or found is None:
+            return web.json_response({"message": "no"}, status=self.refuses or 404)
+        return web.json_response({"apiVersion": self.api_version, "kind": self.kind, **found})
+
+    async def _list(self, http: web.Request) -> web.Response:
+        self.lists += 1
+        start = int(http.query.get("continue", "0"))
+        items = list(self.objects.values())
+        more = str(start + self.page) if start + self.page < len(items) else ""
+        metadata = {"resourceVersion": str(self.version), "continue": more}
+        page = {"apiVersion": self.api_version, "kind": f"{self.kind}List", "metadata": metadata}
+        return web.json_response(page | {"items": items[start : start + self.page]})
+
+    async def _watch(self, http: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(http)
+        events: asyncio.Queue[Json | None] = asyncio.Queue()
+        self.watches.append(events)
+        for event in self._history:
+            if int(event["object"]["metadata"]["resourceVersion"]) > int(http.query["resourceVersion"]):
+                events.put_nowait(event)
+        try:
+            while (sent := await events.get()) is not None:
+                await response.write(json.dumps(sent).encode() + b"\n")
+        finally:
+            self.watches.remove(events)
+        return response
+
+    def _happened(self, event: Json) -> None:
+        self._history.append(event)
+        self.send(event)
+
+    def _versioned(self, item: Json) -> Json:
+        self.version += 1
+        item["metadata"]["resourceVersion"] = str(self.version)
+        return item
+
+    def _key(self, obj: Json) -> str:
+        return f"{obj['metadata'].get('namespace', '')}/{obj['metadata']['name']}"
+
+
+class ApiServer:
+    """Collections by their paths, without a namespace."""
+
+    def __init__(self) -> None:
+        self.collections: dict[str, Collection] = {}
+        self.asked: list[str] = []
+        self.delay_s = 0.0
+
+    def serve(self, path: str, kind: str) -> Collection:
+        version = path.removeprefix("/api/").removeprefix("/apis/").rpartition("/")[0]
+        self.collections[path] = Collection(kind, version)
+        return self.collections[path]
+
+    def end_watches(self) -> None:
+        for one in self.collections.values():
+            one.end_watches()
+
+    async def answer(self, http: web.Request) -> web.StreamResponse:
+        self.asked.append(http.path)
+        await asyncio.sleep(self.delay_s)
+        collection = self.collections.get(http.path)
+        if collection is not None:
+            return await collection.answer(http)
+        prefix, _, rest = http.path.partition("/namespaces/")
+        match rest.split("/"):
+            case [namespace, plural, name] if f"{prefix}/{plural}" in self.collections:
+                return await self.collections[f"{prefix}/{plural}"].get(namespace, name)
+            case [_, plural] if f"{prefix}/{plural}" in self.collections:
+                return await self.collections[f"{prefix}/{plural}"].answer(http)
+        return self._discovery(http.path)
+
+    def _discovery(self, path: str) -> web.Response:
+        match path.split("/"):
+            case ["", "apis", group]:
+                versions = list(dict.fromkeys(one.split("/")[3] for one in self._of(f"/apis/{group}/")))
+                if versions:
+                    listed = [{"version": one} for one in versions]
+                    return web.json_response({"versions": listed, "preferredVersion": listed[0]})
+            case ["", "apis", group, version]:
+                resources = [{"name": one.rpartition("/")[2]} for one in self._of(f"/apis/{group}/{version}/")]
+                if resources:
+                    return web.json_response({"resources": resources})
+        return web.json_response({"message": "the server could not find the requested resource"}, status=404)
+
+    def _of(self, prefix: str) -> list[str]:
+        return [path for path in self.collections if path.startswith(prefix)]
+
+
+@asynccontextmanager
+async def served(folder: Path) -> AsyncIterator[tuple[ApiServer, Path]]:
+    """The server and a kubeconfig for it."""
+    api = ApiServer()
+    app = web.Application()
+    app.router.add_get("/{path:.*}", api.answer)
+    runner = web.AppRunner(app, shutdown_timeout=0.1, handler_cancellation=True)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    content = {
+        "current-context": "a",
+        "contexts": [{"name": "a", "context": {"cluster": "a", "user": "a"}}],
+        "clusters": [{"name": "a", "cluster": {"server": f"http://127.0.0.1:{runner.addresses[0][1]}"}}],
+        "users": [{"name": "a", "user": {"token": "t"}}],
+    }
+    kubeconfig = folder / "config"
+    kubeconfig.write_text(json.dumps(content))
+    yield api, kubeconfig
+    api.end_watches()
+    await runner.cleanup()
+
+
+async def until(condition: Callable[[], object], within_s: float = 5) -> None:
+    async with asyncio.timeout(within_s):
+        while not condition():  # noqa: ASYNC110 (as simple as can be)
+            await asyncio.sleep(0.01)

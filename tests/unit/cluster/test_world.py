@@ -1,0 +1,74 @@
+"""What has been promised counts as in use until it is bound, refused, or a minute old."""
+
+from dataclasses import replace
+
+from tests.samples import ask, demo_nodes, fleet, job, pytorchjob
+from webhook.cluster.world import Worlds
+from webhook.model.fleet import Fleet
+from webhook.model.pods import Pod, Promise
+from webhook.model.policy import Policy
+from webhook.model.request import Stage
+from webhook.model.verdict import Review, Verdict
+
+GPU = "nvidia.com/gpu"
+
+
+def given(**request: object) -> tuple[Worlds, Review, Fleet]:
+    known = fleet(demo_nodes())
+    worlds = Worlds(Policy(), known)
+    outcome = ask(pytorchjob(memory_per_device="44Gi"), known)
+    assert outcome.verdict is Verdict.PIN
+    outcome = replace(outcome, request=replace(outcome.request, **request))  # type: ignore[arg-type] # its own fields
+    worlds.promise(outcome)
+    return worlds, outcome, known
+
+
+def promises(worlds: Worlds) -> tuple[Promise, ...]:
+    assert worlds.current is not None
+    return worlds.current.promises
+
+
+def bound(node: str, **changes: object) -> Pod:
+    pod = Pod("u", "team-a", "", node, {GPU: 2, "pods": 1}, created=1001)
+    return replace(pod, **changes)  # type: ignore[arg-type] # its own fields
+
+
+def test_a_pin_promises_what_the_job_asks_for() -> None:
+    worlds, outcome, _ = given()
+    product = outcome.decision.models[0].product
+    assert promises(worlds) == (Promise(1000.0, "team-a", product, GPU, devices=2, pods=4),)
+
+
+def test_a_dry_run_the_validating_stage_and_an_admission_promise_nothing() -> None:
+    assert promises(given(dry_run=True)[0]) == ()
+    assert promises(given(stage=Stage.VALIDATE)[0]) == ()
+    worlds = Worlds(Policy(), fleet(demo_nodes()))
+    worlds.promise(ask(job(pods=1), fleet(demo_nodes())))
+    assert promises(worlds) == ()
+
+
+def test_what_is_bound_is_no_longer_promised() -> None:
+    worlds, outcome, known = given()
+    product = outcome.decision.models[0].product
+    here = next(node.name for node in known.nodes if node.labels["nvidia.com/gpu.product"] == product)
+    there = next(node.name for node in known.nodes if node.labels["nvidia.com/gpu.product"] != product)
+    for stranger in (
+        bound(there),
+        bound("nobody"),
+        bound(here, namespace="team-b"),
+        bound(here, created=900),
+        bound(here, requests={GPU: 1, "pods": 1}),
+    ):
+        worlds.bound(stranger)
+    assert promises(worlds)[0].pods == 4
+    worlds.bound(bound(here))
+    assert promises(worlds)[0].pods == 3
+    for _ in range(5):
+        worlds.bound(bound(here))
+    assert promises(worlds) == ()
+
+
+def test_old_promises_are_forgotten_as_new_ones_come() -> None:
+    worlds, outcome, _ = given()
+    worlds.promise(replace(outcome, request=replace(outcome.request, now=1061.0)))
+    assert [one.given_at for one in promises(worlds)] == [1061.0]

@@ -1,0 +1,155 @@
+"""What is free now has a part in the choice, and in nothing else."""
+
+from dataclasses import replace
+
+import pytest
+
+from controlplane.nodes import RTX_5090, RTX_PRO_6000
+from tests.samples import Json, codes, nodes, pod, products, pytorchjob
+from webhook.answer.document import document
+from webhook.answer.warnings import warnings
+from webhook.decision.choice import choose
+from webhook.fleet.build import Used, build_fleet
+from webhook.fleet.nodes import read_node
+from webhook.model.demand import Demand, DemandSource
+from webhook.model.fleet import Model
+from webhook.model.pods import Promise
+from webhook.model.policy import Policy, RoomRule, Strategy
+from webhook.model.request import Kind, Request
+from webhook.model.verdict import Candidate, Review, Verdict
+from webhook.model.world import World
+from webhook.review import review
+
+GPU = "nvidia.com/gpu"
+SMALL, LARGE = RTX_5090.product, RTX_PRO_6000.product
+# Three nodes of the small card and two of the large one, four GPUs each.
+FLEET = nodes((RTX_5090, 3, 4), (RTX_PRO_6000, 2, 4))
+NAMES = {
+    product: [one["metadata"]["name"] for one in FLEET if one["metadata"]["labels"][f"{GPU}.product"] == product]
+    for product in (SMALL, LARGE)
+}
+
+
+def busy(product: str, *devices: int) -> Used:
+    """So many devices are in use on each node of this model."""
+    return {name: {GPU: used, "pods": 1} for name, used in zip(NAMES[product], devices, strict=False) if used}
+
+
+def ask(
+    obj: Json,
+    used: Used | None,
+    *,
+    objects: list[Json] | None = None,
+    policy: Policy | None = None,
+    promises: tuple[Promise, ...] = (),
+) -> Review:
+    read = (read_node(one) for one in objects or FLEET)
+    fleet = build_fleet((one for one in read if one is not None), used=used)
+    request = Request(Kind("kubeflow.org", "v1", "PyTorchJob"), "CREATE", obj, namespace="team-a", now=1000.0)
+    return review(request, World(fleet, policy or Policy(), promises=promises))
+
+
+JOB = pytorchjob(memory_per_device="20Gi")
+"""Eight GPUs in four pods, that fit both models."""
+
+
+def test_most_free_is_most_devices_free_now() -> None:
+    assert products(ask(JOB, {})) == [SMALL]
+    assert products(ask(JOB, busy(SMALL, 0, 4, 0))) == [SMALL]
+    assert products(ask(JOB, busy(SMALL, 2, 4, 0))) == [LARGE]
+
+
+def test_a_model_on_which_the_whole_gang_fits_now_comes_before_one_with_more_free_devices() -> None:
+    # Nine devices are free, but in pieces: no more than three pods of two fit.
+    pieces = nodes((RTX_5090, 3, 4), (RTX_5090, 3, 4), (RTX_PRO_6000, 2, 4))
+    for index, one in enumerate(pieces[:6]):
+        one["metadata"]["name"] = f"small-{index}"
+    used = {f"small-{index}": {GPU: 3 if index < 3 else 2, "pods": 1} for index in range(6)}
+    assert products(ask(JOB, used, objects=pieces)) == [LARGE]
+
+
+def test_where_the_gang_fits_nowhere_now_the_most_free_devices_count() -> None:
+    assert products(ask(JOB, busy(SMALL, 4, 4, 1) | busy(LARGE, 4, 2))) == [SMALL]
+
+
+def test_nothing_is_denied_for_what_is_in_use() -> None:
+    outcome = ask(JOB, busy(SMALL, 4, 4, 4) | busy(LARGE, 4, 4))
+    assert outcome.verdict is Verdict.PIN
+    assert "SST401" not in codes(outcome)
+
+
+def test_host_memory_and_places_for_pods_are_in_use_too() -> None:
+    full = {name: {"pods": 110} for name in NAMES[SMALL]}
+    assert products(ask(JOB, full)) == [LARGE]
+    spec = pod(gpus=2)
+    spec["containers"][0]["resources"]["requests"] = {"memory": "100Gi"}
+    hungry = pytorchjob(spec, memory_per_device="20Gi")
+    taken = {name: {"memory": 400 << 30} for name in NAMES[SMALL]}
+    assert products(ask(hungry, taken)) == [LARGE]
+    assert products(ask(hungry, {})) == [SMALL]
+
+
+def test_cordoned_nodes_have_nothing_free() -> None:
+    cordoned = nodes((RTX_5090, 3, 4), (RTX_PRO_6000, 2, 4))
+    for one in cordoned[:2]:
+        one["spec"]["unschedulable"] = True
+    outcome = ask(JOB, {}, objects=cordoned)
+    assert products(outcome) == [LARGE]
+    small = next(one for one in outcome.decision.pool.candidates if one.model.product == SMALL)
+    assert (small.devices, small.devices_now, small.waits) == (12, 4, True)
+
+
+def test_unknown_memory_goes_to_the_larger_card_where_it_has_room_now() -> None:
+    unknown = pytorchjob()
+    assert products(ask(unknown, {})) == [LARGE]
+    assert products(ask(unknown, busy(LARGE, 4, 0))) == [SMALL]
+    # None has room now: most devices there.
+    assert products(ask(unknown, busy(LARGE, 1, 0) | busy(SMALL, 4, 4, 4))) == [SMALL]
+
+
+def test_a_strategy_of_the_policy_chooses_among_those_that_fit_now() -> None:
+    largest = Policy(strategy=Strategy.LARGEST)
+    assert products(ask(JOB, {}, policy=largest)) == [LARGE]
+    assert products(ask(JOB, busy(LARGE, 4, 0), policy=largest)) == [SMALL]
+
+
+def test_a_policy_that_ignores_room_does_not_rank_by_it() -> None:
+    ignoring = Policy(strategy=Strategy.LARGEST, room=RoomRule.IGNORE)
+    assert products(ask(JOB, busy(LARGE, 4, 4), policy=ignoring)) == [LARGE]
+
+
+def promised(product: str, pods: int = 1, *, given_at: float = 990.0) -> tuple[Promise, ...]:
+    return (Promise(given_at, "team-b", product, GPU, 4, pods),)
+
+
+def test_what_is_promised_is_not_free() -> None:
+    assert products(ask(JOB, {}, promises=promised(SMALL))) == [SMALL]
+    assert products(ask(JOB, {}, promises=promised(SMALL, 2))) == [LARGE]
+    outcome = ask(JOB, {}, promises=promised(SMALL, 2))
+    assert {one.devices_now for one in outcome.decision.pool.candidates} == {4, 8}
+
+
+def test_a_promise_is_over_after_a_minute() -> None:
+    assert products(ask(JOB, {}, promises=promised(SMALL, 2, given_at=940.0))) == [LARGE]
+    assert products(ask(JOB, {}, promises=promised(SMALL, 2, given_at=939.0))) == [SMALL]
+
+
+def test_the_figure_is_told_where_it_is_known() -> None:
+    unseen, seen = ask(JOB, None), ask(JOB, busy(SMALL, 1))
+    assert warnings(unseen)[0].endswith("; what is free now was not looked at")
+    assert warnings(seen)[0].endswith("; free now: 11 of its 12 GPUs")
+    figures = {one["model"]: one["devicesNow"] for one in document(seen, "")["pool"]["candidates"]}
+    assert figures == {SMALL: 11, LARGE: 8}
+    assert {one["devicesNow"] for one in document(unseen, "")["pool"]["candidates"]} == {None}
+
+
+@pytest.mark.parametrize("grouped", [True, False])
+def test_the_choice_for_one_of_several_pods_rests_on_nothing_that_a_moment_changes(grouped: bool) -> None:
+    known = Demand(20_000, 20_000, 20_000, DemandSource.DECLARED)
+    small = Candidate(Model(SMALL, "small", "NVIDIA"), 3, 32_000, 31_000, devices=12, devices_now=0, waits=True)
+    large = Candidate(Model(LARGE, "large", "NVIDIA"), 2, 97_000, 96_000, devices=8, devices_now=8)
+    policy = Policy(strategy=Strategy.LARGEST)
+    chosen = choose((large, small), known, policy, lambda _: False, grouped=grouped)
+    assert chosen is (small if grouped else large)
+    tight = choose((large, replace(small, risk=True)), known, policy, lambda _: False, grouped=grouped)
+    assert tight is large

@@ -1,0 +1,135 @@
+"""`samestep catalog`: what is known of accelerators, and files that add to it."""
+
+import json
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import click
+import yaml
+from rich.console import Console
+from rich.table import Table
+
+from webhook.catalog.accelerators import Accelerators, Fact, Figure, Product, accelerators
+from webhook.catalog.additions import AdditionError, extended, is_accelerator
+from webhook.cli.documents import Unreadable, parse_documents
+
+_LEGEND = "~ sources disagree, * FP16 (no BF16); -o yaml has the sources"
+
+
+@click.command()
+@click.argument("products", nargs=-1, metavar="[PRODUCT]...")
+@click.option(
+    "-f",
+    "--filename",
+    "files",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    help="Accelerator objects that add to the catalog or override it. Repeatable.",
+)
+@click.option("--vendor", help="Products of this vendor alone.")
+@click.option("-o", "--output", type=click.Choice(["table", "json", "yaml"]), default="table", show_default=True)
+@click.pass_context
+def catalog(
+    ctx: click.Context, products: tuple[str, ...], files: tuple[Path, ...], vendor: str | None, output: str
+) -> None:
+    """Show the accelerators that are known: all, or those whose names hold a PRODUCT.
+
+    Files are checked: exit status 2 where one holds an Accelerator that the catalog cannot take.
+    """
+    known, problems = _with_files(accelerators(), files)
+    shown = [one for one in known.products if _is_asked_for(one, known, products, vendor)]
+    if output == "table":
+        Console(width=None if sys.stdout.isatty() else 120).print(_table(shown, known))
+        click.echo(_LEGEND)
+    else:
+        text = json.dumps(_document(shown, known), indent=2, ensure_ascii=False)
+        click.echo(text if output == "json" else yaml.safe_dump(json.loads(text), sort_keys=False).rstrip())
+    for problem in problems:
+        click.echo(f"unreadable: {problem}", err=True)
+    if not shown:
+        click.echo("no such product", err=True)
+    ctx.exit(2 if problems or not shown else 0)
+
+
+def _with_files(known: Accelerators, files: Iterable[Path]) -> tuple[Accelerators, list[Unreadable]]:
+    problems: list[Unreadable] = []
+    for one in (found for path in files for found in parse_documents(path)):
+        if isinstance(one, Unreadable):
+            problems.append(one)
+        elif is_accelerator(one.object):
+            try:
+                known = extended(known, [one.object])
+            except AdditionError as error:
+                field, _, fault = str(error).partition(": ")
+                problems.append(Unreadable(one.source, fault, field))
+    return known, problems
+
+
+def _is_asked_for(one: Product, known: Accelerators, asked: tuple[str, ...], vendor: str | None) -> bool:
+    if vendor is not None and one.vendor.casefold() != vendor.casefold():
+        return False
+    names = [name.casefold() for name in (one.product, known.short_name(one.product), *one.aliases)]
+    return not asked or any(word.casefold() in name for word in asked for name in names)
+
+
+def _table(shown: Iterable[Product], known: Accelerators) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="")
+    for title in ("MODEL", "VENDOR", "MEMORY MIB", "BF16 TFLOPS", "GB/S", "INTERCONNECT"):
+        figures = title in ("MEMORY MIB", "BF16 TFLOPS", "GB/S")
+        table.add_column(title, justify="right" if figures else "left", no_wrap=True)
+    for one in shown:
+        compute = _shown(one.bf16) or (f"{fp16}*" if (fp16 := _shown(one.fp16)) else "")
+        table.add_row(
+            known.short_name(one.product),
+            one.vendor,
+            "unified" if one.unified else _shown(one.memory),
+            "display card" if one.display else compute,
+            _shown(one.bandwidth),
+            one.interconnect.value if one.interconnect else "",
+        )
+    return table
+
+
+def _shown(figure: Figure | None) -> str:
+    if figure is None:
+        return ""
+    return f"{'~' if figure.disagree else ''}{f'{figure.value:.10g}' if figure.value else '?'}"
+
+
+def _document(shown: Iterable[Product], known: Accelerators) -> dict[str, Any]:
+    stacks = {vendor.name: vendor.stack for vendor in known.vendors}
+    return {
+        "apiVersion": "samestep.dev/v1alpha1",
+        "kind": "AcceleratorCatalog",
+        "items": [_item(one, known.short_name(one.product), stacks[one.vendor]) for one in shown],
+        "sources": dict(known.sources),
+    }
+
+
+def _item(one: Product, short: str, stack: str) -> dict[str, Any]:
+    item: dict[str, Any] = {
+        "product": one.product,
+        "shortName": short,
+        "vendor": one.vendor,
+        "stack": stack,
+        "aliases": dict(one.aliases),
+        "display": one.display,
+        "unified": one.unified,
+        **{name: _told(figure) for name, figure in one.figures.items()},
+    }
+    if one.interconnect is not None:
+        item["interconnect"] = _told(one.interconnect)
+    return item | {"source": list(one.source)}
+
+
+def _told(one: Figure | Fact) -> dict[str, Any]:
+    told: dict[str, Any] = {"value": _plain(one.value), "source": list(one.source)}
+    if isinstance(one, Figure) and one.disagree:
+        told["disagree"] = {source: _plain(value) for source, value in one.disagree.items()}
+    return told
+
+
+def _plain(value: float | str | None) -> float | str | None:
+    return int(value) if isinstance(value, float) and value.is_integer() else value

@@ -1,0 +1,73 @@
+"""Everything of a cluster that is followed while we serve."""
+
+import asyncio
+from typing import Any
+
+from webhook.cluster.fleet import LiveFleet
+from webhook.cluster.referred import GrowthFollower, ReferredFollower
+from webhook.cluster.reflector import Connect, Reflector, Source
+from webhook.cluster.world import Worlds
+from webhook.fleet.growth import autoscaler_growth, node_pool_growth
+from webhook.model.request import Kind
+
+# Pods are large objects: a page of as many as there are of nodes would hold up requests while it is decoded.
+_NODES = Source("nodes")
+_PODS = Source("pods", selector="status.phase!=Succeeded,status.phase!=Failed", page=100)
+_SLICES = Source("resourceslices", "resource.k8s.io", optional=True)
+
+REFERRED = {
+    "TrainingRuntime": Source("trainingruntimes", "trainer.kubeflow.org", optional=True),
+    "ClusterTrainingRuntime": Source("clustertrainingruntimes", "trainer.kubeflow.org", optional=True),
+    "ResourceClaimTemplate": Source("resourceclaimtemplates", "resource.k8s.io", optional=True),
+    "CustomResourceDefinition": Source(
+        "customresourcedefinitions",
+        "apiextensions.k8s.io",
+        "v1",
+        # What the template patches of a TrainJob are called differs by version.
+        selector="metadata.name=trainjobs.trainer.kubeflow.org",
+    ),
+}
+"""The kinds that jobs refer to, by name of the kind."""
+
+# An AcceleratorPool with capacity.max above what exists will be one more of these.
+_GROWTH = (
+    (Source("nodepools", "karpenter.sh", optional=True), node_pool_growth),
+    (
+        Source("configmaps", namespace="kube-system", selector="metadata.name=cluster-autoscaler-status"),
+        autoscaler_growth,
+    ),
+)
+
+
+class Following:
+    """Starts and stops with kopf. `connect` gives a client with fresh credentials."""
+
+    def __init__(self, connect: Connect, worlds: Worlds) -> None:
+        self._live = LiveFleet(worlds)
+        self._referred = {
+            Kind(one.group, "", kind): Reflector(connect, one, ReferredFollower(worlds, one.plural))
+            for kind, one in REFERRED.items()
+        }
+        self._reflectors: tuple[Reflector[Any], ...] = (
+            Reflector(connect, _NODES, self._live.nodes),
+            Reflector(connect, _PODS, self._live.pods),
+            Reflector(connect, _SLICES, self._live.slices),
+            *self._referred.values(),
+            *(Reflector(connect, one, GrowthFollower(worlds, one.plural, growth)) for one, growth in _GROWTH),
+        )
+
+    def start(self) -> None:
+        """Begins to follow, from where it stopped where that is still possible; does nothing where it follows
+        already."""
+        self._live.start()
+        for reflector in self._reflectors:
+            reflector.start()
+
+    def path_of(self, kind: Kind) -> str:
+        """The path of the collection of a kind that jobs refer to (no version said); empty where none is served."""
+        reflector = self._referred.get(kind)
+        return reflector.path if reflector else ""
+
+    async def stop(self) -> None:
+        """Leaves the world as it is."""
+        await asyncio.gather(*(reflector.stop() for reflector in self._reflectors), self._live.stop())

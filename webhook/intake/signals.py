@@ -1,0 +1,56 @@
+"""What several signals say of the number of nodes and processes, where they disagree."""
+
+from collections.abc import Iterator, Sequence
+
+from webhook.intake.evidence import Evidence, Stated
+from webhook.intake.roles import RawRole, Told
+from webhook.model.finding import Finding
+from webhook.model.paths import dotted
+
+_MOST = 3
+
+
+def disagreements(roles: Sequence[RawRole], told: Told) -> list[Finding]:
+    """SST103 where launchers are told different numbers of nodes, or where nodes or processes are not as many as the
+    roles with devices have pods or devices, all together or each. A range, one node, and what cannot be read say
+    nothing."""
+    nodes = [(role, one, stated) for role, one in told if (stated := _exactly(one.nodes))]
+    findings = [*_differing(nodes)]
+    if not findings:
+        numbers = [*nodes, *((role, one, stated) for role, one in told if (stated := _exactly(one.total)))]
+        findings = [*_not_of(roles, numbers)]
+    return findings[:_MOST]
+
+
+def _exactly(stated: Stated | None) -> Stated | None:
+    return stated if stated and stated.low == stated.high and (stated.low or 0) > 1 else None
+
+
+def _differing(nodes: Sequence[tuple[RawRole, Evidence, Stated]]) -> Iterator[Finding]:
+    """Launchers that are told different numbers, unless each is told the pods of its own role: a gang of its own."""
+    odd = [(one, stated, role) for role, one, stated in nodes if stated.low != role.pods]
+    first = nodes[0] if nodes else None
+    for one, stated, role in odd:
+        if first is not None and stated.low != first[2].low:
+            problem = f"{_quoted(first[1], first[2])} and {_quoted(one, stated)} say different numbers of nodes"
+            yield _finding(role, stated, problem)
+
+
+def _not_of(roles: Sequence[RawRole], numbers: Sequence[tuple[RawRole, Evidence, Stated]]) -> Iterator[Finding]:
+    """Numbers that are neither the pods nor, for processes, the devices of the job or of one role."""
+    pods = {sum(role.pods for role in roles), *(role.pods for role in roles)}
+    devices = {sum(role.pods * role.devices for role in roles), *(role.pods * role.devices for role in roles)}
+    for role, one, stated in numbers:
+        is_nodes = stated is one.nodes
+        if stated.low not in (pods if is_nodes else pods | devices):
+            has = f"{max(pods)} pods" if is_nodes else f"{max(pods)} pods with {max(devices)} devices in all"
+            yield _finding(role, stated, f"{_quoted(one, stated)}, but the job has {has}")
+
+
+def _quoted(one: Evidence, stated: Stated) -> str:
+    return f"{one.says} {stated.says}".strip()
+
+
+def _finding(role: RawRole, stated: Stated, problem: str) -> Finding:
+    at = (stated.number and stated.number.edit().path) or role.spec
+    return Finding("SST103", dotted(at), {"problem": problem, "values": str(stated.low)})

@@ -1,0 +1,46 @@
+"""Pods as far as decisions look at them: what they take of nodes, and which of them belong together."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from webhook.model.job import PinRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Pod:
+    """One unfinished pod.
+
+    `node` is empty until it is bound. `requests` are CPU in thousandths under "cpu", everything else in whole units,
+    and 1 under "pods". `created` is in seconds since the epoch. `record` is the pin that the pod itself carries, and
+    `group` then what it shares with the pods that it belongs to, as in a `TrainingJob`: the name of its pod group, else
+    the uid of its controller, else empty.
+    """
+
+    uid: str
+    namespace: str
+    group: str
+    node: str
+    requests: Mapping[str, int]
+    created: int
+    record: PinRecord | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """A pin that this replica has given and whose pods are not bound yet.
+
+    `pods` pods in `namespace`, each with `devices` of `resource`, are to come to nodes of `product`. `given_at` is in
+    seconds since the epoch.
+    """
+
+    given_at: float
+    namespace: str
+    product: str
+    resource: str
+    devices: int
+    pods: int
+
+
+Pinned: TypeAlias = Mapping[tuple[str, str], PinRecord]
+"""By namespace and group, the pin of the oldest pod in view that carries one."""
