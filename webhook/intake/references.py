@@ -2,7 +2,8 @@
 
 from webhook.catalog.workloads import workloads
 from webhook.intake.fields import Unreadable
-from webhook.intake.runtime import DEFINITION, runtime_of
+from webhook.intake.overlays import DEFINITION
+from webhook.intake.runtime import runtime_of
 from webhook.model.policy import Policy
 from webhook.model.request import Kind, Object
 from webhook.model.surroundings import Reference
