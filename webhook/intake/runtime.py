@@ -30,8 +30,6 @@ _TRAINER = ("spec", "trainer")
 _NUM_NODES = (*_TRAINER, "numNodes")
 _TUNE_RUN = ["tune", "run"]
 
-_Moved = dict[Pointer, Pointer]
-
 
 @dataclass(frozen=True, slots=True)
 class Run:
@@ -51,7 +49,7 @@ def read_run(
     Raises Unreadable with the place where the fault is written.
     """
     effective = _Effective(source, Elsewhere(name), runtime, record)
-    view, places = effective.view(), Places(effective.moved)
+    view, places = effective.view(), effective.places
     below = (effective.name, "spec", "template")
     entry = replace(jobset, roles=tuple(replace(one, at=(*below, *one.at)) for one in jobset.roles))
     try:
@@ -83,13 +81,13 @@ def shortest_job(runtime: Object, workload: Workload, namespace: str) -> tuple[O
 
 
 class _Effective:
-    """The runtime as it is for one job. `moved` says what in it is written in the job, `numbers` which of the job's
+    """The runtime as it is for one job. `places` says what in it is written in the job, `numbers` which of the job's
     fields hold the number of a role's pods."""
 
     def __init__(self, source: Object, name: Elsewhere, runtime: Object, record: PinRecord | None) -> None:
         self.name = name
         self.layers = list(layers(source, record))
-        self.moved: _Moved = {}
+        self.places = Places()
         self.numbers: dict[str, tuple[Pointer, ...]] = {}
         self._source = source
         self._runtime: Object = {name: runtime}
@@ -142,7 +140,7 @@ class _Effective:
         pod = mapped(job, POD_IN_JOB, at[: -len(POD_IN_JOB)])
         for layer in self.layers:
             if name in layer.targets:
-                pod = _laid_over(pod, at, layer, self.moved)
+                pod = _laid_over(pod, at, layer, self.places)
         if self._trainer and works:
             containers = list(objects(pod, "containers", at))
             for index, container in enumerate(containers):
@@ -160,15 +158,15 @@ class _Effective:
                 # the runtime's name (plugins/torch/torchtune.go): the runtime's own command is the nearest to it.
                 if (value := self._trainer.get(key)) is not None and value != _TUNE_RUN:
                     changed[key] = value
-                    self.moved[(*at, key)] = (*_TRAINER, key)
+                    self.places.move((*at, key), (*_TRAINER, key))
         resources = mapping(self._trainer, "resourcesPerNode", _TRAINER)
         asked = {key: value for key in ("limits", "requests") if (value := resources.get(key)) is not None}
         if asked:
             changed["resources"] = asked
-            self.moved[(*at, "resources")] = (*_TRAINER, "resourcesPerNode")
+            self.places.move((*at, "resources"), (*_TRAINER, "resourcesPerNode"))
         if more := objects(self._trainer, "env", _TRAINER):
             changed["env"] = _upserted(
-                objects(container, "env", at), more, "name", (*at, "env"), (*_TRAINER, "env"), self.moved
+                objects(container, "env", at), more, "name", (*at, "env"), (*_TRAINER, "env"), self.places
             )
         return changed
 
@@ -201,23 +199,24 @@ def _with_pod(job: Object, at: Pointer, pod: Object, pods: int, *, once: bool) -
     return {**changed, "replicas": 1} if once else changed
 
 
-def _laid_over(pod: Object, at: Pointer, layer: Layer, moved: _Moved) -> Object:
+def _laid_over(pod: Object, at: Pointer, layer: Layer, places: Places) -> Object:
     """A strategic merge of the fields that matter: maps by key, tolerations and affinity terms as a whole, containers,
     variables and volumes by name (k8s.io/api/core/v1, the patchStrategy of each)."""
     changed, laid, there = dict(pod), layer.pod, layer.at
     if selector := mapping(laid, "nodeSelector", there):
         changed["nodeSelector"] = {**mapping(pod, "nodeSelector", at), **selector}
-        moved.update({(*at, "nodeSelector", key): (*there, "nodeSelector", key) for key in selector})
+        for key in selector:
+            places.move((*at, "nodeSelector", key), (*there, "nodeSelector", key))
     if laid.get("tolerations"):
         changed["tolerations"] = laid["tolerations"]
-        moved[*at, "tolerations"] = (*there, "tolerations")
+        places.move((*at, "tolerations"), (*there, "tolerations"))
     if (terms := layer.terms) is not None:
         node, required, inner = AFFINITY_TERMS[1:]
         changed["affinity"] = {node: {required: {inner: terms}}}
-        moved[*at, *AFFINITY_TERMS] = (*there, *AFFINITY_TERMS)
+        places.move((*at, *AFFINITY_TERMS), (*there, *AFFINITY_TERMS))
     if volumes := objects(laid, "volumes", there):
         base = objects(pod, "volumes", at)
-        changed["volumes"] = _upserted(base, volumes, "name", (*at, "volumes"), (*there, "volumes"), moved)
+        changed["volumes"] = _upserted(base, volumes, "name", (*at, "volumes"), (*there, "volumes"), places)
     if containers := objects(laid, "containers", there):
         by_name = {one.get("name"): index for index, one in enumerate(containers) if isinstance(one.get("name"), str)}
         merged = list(objects(pod, "containers", at))
@@ -225,35 +224,35 @@ def _laid_over(pod: Object, at: Pointer, layer: Layer, moved: _Moved) -> Object:
             name = container.get("name")
             if isinstance(name, str) and (which := by_name.get(name)) is not None:
                 here, over = (*at, "containers", index), (*there, "containers", which)
-                merged[index] = _container(container, containers[which], here, over, moved)
+                merged[index] = _container(container, containers[which], here, over, places)
         changed["containers"] = merged
     return changed
 
 
-def _container(container: Object, laid: Object, at: Pointer, there: Pointer, moved: _Moved) -> Object:
+def _container(container: Object, laid: Object, at: Pointer, there: Pointer, places: Places) -> Object:
     changed = dict(container)
     for field, key in (("env", "name"), ("volumeMounts", "mountPath")):
         if more := objects(laid, field, there):
             base = objects(container, field, at)
-            changed[field] = _upserted(base, more, key, (*at, field), (*there, field), moved)
+            changed[field] = _upserted(base, more, key, (*at, field), (*there, field), places)
     return changed
 
 
 def _upserted(
-    base: Sequence[Object], more: Sequence[Object], key: str, at: Pointer, there: Pointer, moved: _Moved
+    base: Sequence[Object], more: Sequence[Object], key: str, at: Pointer, there: Pointer, places: Places
 ) -> list[Object]:
     """A list of maps with others put in: in the place of those of the same key, else behind."""
-    merged = list(base)
-    places = {name: index for index, one in enumerate(merged) if isinstance(name := one.get(key), str)}
+    merged, sources = list(base), places.items(at)
+    known = {name: index for index, one in enumerate(merged) if isinstance(name := one.get(key), str)}
     for index, one in enumerate(more):
         name = one.get(key)
-        place = places.get(name) if isinstance(name, str) else None
+        place = known.get(name) if isinstance(name, str) else None
         if place is None:
             place = len(merged)
             merged.append(one)
+            if isinstance(name, str):
+                known[name] = place
         else:
             merged[place] = one
-        if isinstance(name, str):
-            places[name] = place
-        moved[*at, place] = (*there, index)
+        sources[place] = (there, index)
     return merged
