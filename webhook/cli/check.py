@@ -44,7 +44,8 @@ class Item:
     type=click.Path(path_type=Path),
     multiple=True,
     required=True,
-    help="Manifests or AdmissionReviews, YAML or JSON; - is standard input. Repeatable.",
+    help="Manifests or AdmissionReviews, YAML or JSON; - is standard input. What a job refers to (the runtime of a "
+    "TrainJob) is looked up among them. Repeatable.",
 )
 @click.option(
     "--fleet",

@@ -33,7 +33,8 @@ class Seen(NamedTuple):
 
     def reading(self, container: Pointer, edit: Edit) -> Reading:
         """The number with its place; `container` stands in where the number is in no string of the object."""
-        where = dotted(edit.path) if edit.path else self.number.where or dotted(self.number.at_path or container)
+        at = self.number.at_path
+        where = dotted(at) if at else self.number.where or dotted(container)
         return Reading(self.value, where, self.number.name, self.meaning.certain, edit, self.share_of)
 
     def edit(self, *, also: tuple[Edit, ...] = ()) -> Edit:

@@ -86,8 +86,8 @@ def text(parent: Object, key: str, at: Pointer, default: str = "") -> str:
     raise Unreadable((*at, key), "a string", value)
 
 
-def found(source: Object, path: tuple[str, ...], at: Pointer = ()) -> object:
-    """Whatever stands at a path below `source`; None where a part of the path is absent or null."""
+def found(source: Object, path: Pointer, at: Pointer = ()) -> object:
+    """Whatever stands at a path of names below `source`; None where a part of the path is absent or null."""
     value: object = source
     for depth, key in enumerate(path):
         if value is None:
@@ -96,6 +96,16 @@ def found(source: Object, path: tuple[str, ...], at: Pointer = ()) -> object:
             raise Unreadable((*at, *path[:depth]), "a map", value)
         value = value.get(key)
     return value
+
+
+def mapped(source: Object, path: Pointer, at: Pointer = ()) -> Object:
+    """The map at a path of names; empty where it is absent or null."""
+    value = found(source, path, at)
+    if value is None:
+        return EMPTY
+    if isinstance(value, dict):
+        return value
+    raise Unreadable((*at, *path), "a map", value)
 
 
 def count(source: Object, path: tuple[str, ...], at: Pointer = ()) -> int | None:

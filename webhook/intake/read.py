@@ -11,9 +11,10 @@ from webhook.intake.claims import ClaimTemplates
 from webhook.intake.coupling import read_coupling
 from webhook.intake.fields import Unreadable, found, mapping, text
 from webhook.intake.groups import member, read_group
+from webhook.intake.overlays import DEFINITION
 from webhook.intake.places import IN_PLACE, Places
 from webhook.intake.roles import RawRole, Told, finished, read_roles
-from webhook.intake.runtime import NotInView, read_run, runtime_of
+from webhook.intake.runtime import read_run, runtime_of
 from webhook.intake.settings import read_told
 from webhook.intake.signals import disagreements
 from webhook.intake.spoken import Around, read_spoken
@@ -170,21 +171,10 @@ def _pods(subject: Subject, record: PinRecord | None) -> _Pods:
     jobset = subject.known.of_any_version(*_JOB_SET) or workloads().of_any_version(*_JOB_SET)
     assert jobset is not None
     reference = runtime_of(source, workload.runtime, subject.namespace)
-    try:
-        version, surroundings = subject.kind.version, subject.surroundings
-        run = read_run(
-            source,
-            reference,
-            jobset,
-            version=version,
-            record=record,
-            surroundings=surroundings,
-            templates=templates,
-        )
-    except NotInView:
-        where = dotted(workload.runtime)
-        named = printable(f"{reference.kind.kind} {reference.name}")
-        return _Pods([], unseen=Finding("SST104", where, {"reference": named}))
+    name, runtime = f"{reference.kind.kind} {reference.name}", subject.surroundings.get(reference)
+    if runtime is None:
+        return _Pods([], unseen=Finding("SST104", dotted(workload.runtime), {"reference": printable(name)}))
+    run = read_run(source, name, runtime, jobset, record, subject.surroundings.get(DEFINITION), templates)
     return _Pods(run.roles, run.places, run.patches)
 
 

@@ -6,8 +6,9 @@ from webhook.catalog.workloads import workloads
 from webhook.intake.claims import claim_template
 from webhook.intake.config_files import MOST_CONFIG_MAPS, mounted_config_maps
 from webhook.intake.fields import Unreadable, objects
+from webhook.intake.overlays import DEFINITION
 from webhook.intake.roles import pod_specs
-from webhook.intake.runtime import DEFINITION, runtime_of
+from webhook.intake.runtime import runtime_of
 from webhook.model.placement import Pointer
 from webhook.model.policy import Policy
 from webhook.model.request import Kind, Object

@@ -44,8 +44,8 @@ class RawRole:
         return self.resources.requests.get(self.resources.device, 0)
 
 
-def read_roles(source: Object, workload: Workload, templates: ClaimTemplates) -> list[RawRole]:
-    """Every role of the object that has a pod template. Raises Unreadable."""
+def read_roles(source: Object, workload: Workload, templates: ClaimTemplates | None = None) -> list[RawRole]:
+    """Every role of the object that has a pod template; without `templates` claims are not counted. Raises Unreadable."""
     roles = [role for roles in workload.roles for role in _roles(source, roles, templates)]
     at = workload.together
     if at is None or not (least := count(source, at)):
@@ -101,7 +101,7 @@ def pod_specs(source: Object, workload: Workload) -> Iterator[tuple[Object, Poin
                 yield pod, (*at, *roles.template, "spec")
 
 
-def _roles(source: Object, roles: Roles, templates: ClaimTemplates) -> Iterator[RawRole]:
+def _roles(source: Object, roles: Roles, templates: ClaimTemplates | None) -> Iterator[RawRole]:
     for name, at, entry in _entries(source, roles):
         pod = _pod(roles, entry, at)
         if pod is not None:
@@ -146,7 +146,7 @@ def _entries(source: Object, roles: Roles) -> Iterator[tuple[str, Pointer, Objec
 
 
 def _role(
-    source: Object, roles: Roles, name: str, entry: Object, at: Pointer, pod: Object, templates: ClaimTemplates
+    source: Object, roles: Roles, name: str, entry: Object, at: Pointer, pod: Object, templates: ClaimTemplates | None
 ) -> RawRole:
     spec = (*at, *roles.template, "spec")
     pods, gang, numbers = _pods(source, roles, entry, at)

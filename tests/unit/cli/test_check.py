@@ -11,7 +11,9 @@ from click.testing import CliRunner, Result
 
 from controlplane.nodes import RTX_5090, RTX_PRO_6000
 from tests.samples import Json, ask, demo_nodes, job, patched, pod, pytorchjob
+from tests.unit.intake.runtimes import definition, node, runtime, train_job
 from webhook.cli import main
+from webhook.model.job import PatchShape
 
 PRODUCT = "nvidia.com/gpu.product"
 PINNED = pytorchjob(memory_per_device="44Gi")
@@ -377,3 +379,22 @@ def policy(spec: str) -> str:
 
 def listing(nodes: list[Json]) -> str:
     return json.dumps({"apiVersion": "v1", "kind": "NodeList", "items": nodes})
+
+
+@pytest.mark.parametrize("kind", ["ClusterTrainingRuntime", "TrainingRuntime"])
+@pytest.mark.parametrize("shape", PatchShape)
+def test_what_a_job_refers_to_is_looked_up_in_the_files(check: Check, kind: str, shape: PatchShape) -> None:
+    asking = train_job(ref={"kind": kind, "name": "torch"})
+    del asking["metadata"]["namespace"]
+    crd = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", **definition(shape)}
+    crd["metadata"] = {"name": "trainjobs.trainer.kubeflow.org"}
+    # What it refers to may stand behind it; a runtime is reviewed besides, a definition is not.
+    result = check(asking, runtime(node(gpus=2), nodes=4, kind=kind), crd, options=("-o", "json"))
+    first, second = listed(result)["items"]
+    assert (first["verdict"], second["verdict"], len(listed(result)["items"])) == ("Pin", "Admit", 2)
+    assert first["patch"][0]["path"] == f"/spec/{shape.value}"
+
+
+def test_a_job_whose_runtime_is_in_no_file_is_told(check: Check) -> None:
+    result = check(train_job())
+    assert (result.exit_code, "SST104 ClusterTrainingRuntime torch is not in view" in result.stdout) == (0, True)
