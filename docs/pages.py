@@ -271,6 +271,7 @@ def _read_of(one: Vendor) -> Iterator[tuple[str, str]]:
     rows = {
         "whole devices": code(one.resources),
         "shares, by the resource's name": code(one.share_resources),
+        "a part of each device's memory": code(sorted(one.fraction_resources)),
         "product": code(one.product_keys),
         "product, by clouds": code(one.cloud_keys),
         "product, by the machine's type": ", ".join(f"`{kind}` {name}" for kind, name in one.instance_types.items()),

@@ -123,10 +123,16 @@ def test_an_update_that_drops_the_pin_gets_it_back(team: Team, kind: Manifest) -
     assert again["spec"] == stored["spec"]
 
 
+def stem(one: Manifest) -> str:
+    return one.stem
+
+
+@pytest.mark.parametrize(
+    "kind", [one for one in JOBS if one.workload.suspend and one.stem != "pod"], indirect=True, ids=stem
+)
 def test_a_queue_holds_it_back_and_lets_it_go_and_the_pin_stays(team: Team, kind: Manifest) -> None:
     suspend = kind.workload.suspend
-    if suspend is None or kind.stem == "pod":
-        pytest.skip("a kind without a suspend field")
+    assert suspend is not None
     manifest = kind.named("suspended")
     written = field_of(manifest, suspend[:-1])
     written[suspend[-1]] = True
@@ -172,10 +178,11 @@ def controller(control_plane: ControlPlane, team: Team) -> Iterator[Api]:
     control_plane.kubectl("delete", *binding)
 
 
+@pytest.mark.parametrize(
+    "wrapper", [one for one in WRAPPERS if one.stem in ("cronjob", "appwrapper", "workflow")], indirect=True, ids=stem
+)
 def test_what_the_controller_of_a_wrapper_makes_is_pinned(team: Team, wrapper: Manifest, controller: Api) -> None:
     made = made_by(wrapper)
-    if made is None:
-        pytest.skip("its templates are those of a TrainJob, which is pinned itself")
     team.apply(wrapper.named("owner"))
     owner = team.get(wrapper.resource, "owner")
     made["metadata"] |= {
@@ -192,19 +199,16 @@ def test_what_the_controller_of_a_wrapper_makes_is_pinned(team: Team, wrapper: M
     assert is_pinned(stored)
 
 
-def made_by(wrapper: Manifest) -> Json | None:
+def made_by(wrapper: Manifest) -> Json:
     """The Job that the wrapper's controller makes."""
     spec = deepcopy(wrapper.source["spec"])
-    match wrapper.stem:
-        case "cronjob":
-            return {"apiVersion": "batch/v1", "kind": "Job", **spec["jobTemplate"]}
-        case "appwrapper":
-            found: Json = spec["components"][0]["template"]
-        case "workflow":
-            found = yaml.safe_load(spec["templates"][0]["resource"]["manifest"])
-        case _:
-            return None
-    return found
+    if wrapper.stem == "cronjob":
+        return {"apiVersion": "batch/v1", "kind": "Job", **spec["jobTemplate"]}
+    if wrapper.stem == "appwrapper":
+        found: Json = spec["components"][0]["template"]
+        return found
+    manifest: Json = yaml.safe_load(spec["templates"][0]["resource"]["manifest"])
+    return manifest
 
 
 def rank(name: str, *command: str, gated: bool = False, **metadata: Json) -> Json:

@@ -62,6 +62,7 @@ class Vendor:
     stack: str
     resources: tuple[_Resource, ...] = ()
     share_resources: tuple[_Resource, ...] = ()
+    fraction_resources: frozenset[str] = frozenset()
     product_keys: tuple[_Key, ...] = ()
     cloud_keys: tuple[_Key, ...] = ()
     instance_types: dict[str, str] = field(default_factory=dict)
@@ -220,6 +221,7 @@ class Accelerators:
         self.sources = sources or {}
         self.product_keys = frozenset(key for one in vendors for key in (*one.product_keys, *one.cloud_keys))
         self.registers = {key: vendor for vendor in vendors for key in vendor.registers}
+        self.fractions = frozenset(name for vendor in vendors for name in vendor.fraction_resources)
         self.drivers = {vendor.slices.driver: vendor for vendor in vendors if vendor.slices}
         self._by_resource = {name: vendor for vendor in vendors for name in vendor.resources + vendor.share_resources}
         # What pods ask for through claims: a driver names the device class of whole devices after itself.

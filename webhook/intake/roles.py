@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
+from webhook.catalog.accelerators import accelerators
 from webhook.intake.claims import ClaimTemplates
 from webhook.intake.evidence import Evidence
 from webhook.intake.fields import EMPTY, MOST, Unreadable, count, flag, found, listed, text
@@ -45,7 +46,7 @@ class RawRole:
 
 
 def read_roles(source: Object, workload: Workload, templates: ClaimTemplates | None = None) -> list[RawRole]:
-    """Every role of the object that has a pod template; without `templates` claims are not counted. Raises Unreadable."""
+    """Every role of the object that has a pod template; claims are counted by their `templates`. Raises Unreadable."""
     roles = [role for roles in workload.roles for role in _roles(source, roles, templates)]
     at = workload.together
     if at is None or not (least := count(source, at)):
@@ -85,6 +86,7 @@ def finished(role: RawRole, device_roles: Sequence[RawRole], told: Told, workloa
         requests=role.resources.requests,
         device=role.resources.device,
         products=role.resources.products,
+        fraction=next((name for name in role.resources.requests if name in accelerators().fractions), ""),
         devices=role.devices,
         placement=role.placement,
         spec=role.spec,

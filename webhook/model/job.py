@@ -198,6 +198,8 @@ class Role:
     replicas: Edit | None = None
     products: tuple[str, ...] = ()
     """The products that the claims of a pod name, as they are written there; none: any will do."""
+    fraction: str = ""
+    """The resource by which a pod asks for a part of each device's memory; empty where its devices are whole."""
     overlay: Overlay | None = None
 
 

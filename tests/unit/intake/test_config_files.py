@@ -5,15 +5,20 @@ from typing import Any
 
 import pytest
 
+from tests.samples import pod, pytorchjob
 from tests.unit.intake.jobs import JOB, Json, changed, container, edit_of, job, read, template
 from webhook.intake.batch import read_batch, sightings
 from webhook.intake.commands import invocations
 from webhook.intake.config_files import MOST_BYTES, Files, mounted_config_maps
 from webhook.intake.environment import Environment
 from webhook.intake.evidence import evidence
+from webhook.intake.read import read_job
+from webhook.intake.references import references
 from webhook.intake.settings import read_told, trainers_told
 from webhook.intake.words import Budget
-from webhook.model.request import Kind
+from webhook.model.job import TrainingJob
+from webhook.model.policy import Policy
+from webhook.model.request import Kind, User
 from webhook.model.surroundings import Reference
 
 HF = ("--per_device_train_batch_size", "1", "--optim", "adamw_torch")
@@ -436,3 +441,26 @@ def test_here_documents_of_a_job_are_read_without_any_surroundings() -> None:
     micro = read(job(container("sh", "-c", script)), JOB).batch.micro
     assert micro is not None
     assert (micro.value, micro.field) == (7, "spec.template.spec.containers[0].command[2]")
+
+
+def test_files_in_config_maps_are_read_where_policy_lets_them_and_not_where_it_does_not() -> None:
+    spec = pod(
+        gpus=8,
+        command=["deepspeed", "train.py", "--deepspeed_config", "/etc/ds/ds.json"],
+        volumes=[{"name": "ds", "configMap": {"name": "ds"}}],
+    )
+    spec["containers"][0]["volumeMounts"] = [{"name": "ds", "mountPath": "/etc/ds"}]
+    obj = pytorchjob(spec)
+    kind = Kind("kubeflow.org", "v1", "PyTorchJob")
+    reference = Reference(Kind("", "", "ConfigMap"), "team-a", "ds")
+    surroundings = {reference: {"data": {"ds.json": json.dumps(DEEPSPEED)}}}
+    batches = []
+    for allowed in (True, False):
+        found = read_job(
+            obj, kind=kind, namespace="team-a", user=User(), surroundings=surroundings, config_maps=allowed
+        )
+        assert isinstance(found, TrainingJob)
+        batches.append(found.batch.micro.value if found.batch.micro else None)
+    assert batches == [16, None]
+    assert references(obj, kind, "team-a", Policy(config_maps=True)) == (reference,)
+    assert references(obj, kind, "team-a", Policy()) == ()
