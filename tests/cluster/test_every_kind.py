@@ -155,17 +155,35 @@ def field_of(obj: Json, path: tuple[str, ...]) -> Json:
     return obj
 
 
+RUNTIMES = [one for one in WRAPPERS if one.stem.endswith("runtime")]
+OTHERS = [one for one in WRAPPERS if one not in RUNTIMES]
+
+
+@pytest.mark.parametrize("wrapper", OTHERS, indirect=True, ids=stem)
 def test_a_wrapper_is_stored_as_it_is_and_warned_about(team: Team, wrapper: Manifest) -> None:
     fits = wrapper.named("fits")
     assert team.apply(fits).stderr == ""
     too_large: Json = yaml.safe_load(yaml.safe_dump(wrapper.named("too-large")).replace("44Gi", "200Gi"))
     warned = team.apply(too_large).stderr
     assert warned.startswith("Warning: SST201 out of memory: the job needs 200.0 GiB on every GPU (declared)")
-    for name in ("fits", "too-large"):
+    assert_stored_as_it_is(team, wrapper, "fits", "too-large")
+
+
+@pytest.mark.parametrize("wrapper", RUNTIMES, indirect=True, ids=stem)
+def test_a_runtime_is_stored_as_it_is_and_warned_about(team: Team, wrapper: Manifest) -> None:
+    assert "SST401" not in team.apply(wrapper.named("fits")).stderr
+    too_large = wrapper.named("too-large")
+    too_large["spec"]["mlPolicy"]["numNodes"] = 400
+    assert "Warning: SST401 no room: too-large wants 800 GPUs (400 pods with 2 each)" in team.apply(too_large).stderr
+    assert_stored_as_it_is(team, wrapper, "fits", "too-large")
+
+
+def assert_stored_as_it_is(team: Team, wrapper: Manifest, *names: str) -> None:
+    for name in names:
         stored = team.get(wrapper.resource, name)
         assert LARGE not in json.dumps(stored)
         assert "samestep.dev/pinned" not in json.dumps(stored)
-    team.kubectl("delete", wrapper.resource, "fits", "too-large", "--wait=false")
+    team.kubectl("delete", wrapper.resource, *names, "--wait=false")
 
 
 @pytest.fixture(scope="module")
@@ -178,9 +196,7 @@ def controller(control_plane: ControlPlane, team: Team) -> Iterator[Api]:
     control_plane.kubectl("delete", *binding)
 
 
-@pytest.mark.parametrize(
-    "wrapper", [one for one in WRAPPERS if one.stem in ("cronjob", "appwrapper", "workflow")], indirect=True, ids=stem
-)
+@pytest.mark.parametrize("wrapper", OTHERS, indirect=True, ids=stem)
 def test_what_the_controller_of_a_wrapper_makes_is_pinned(team: Team, wrapper: Manifest, controller: Api) -> None:
     made = made_by(wrapper)
     team.apply(wrapper.named("owner"))

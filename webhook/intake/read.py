@@ -121,7 +121,9 @@ def _job(subject: Subject, metadata: Object, parent: Workload | None) -> Trainin
     batch, differing = read_batch(spoken.batch, annotations.micro_batch, told=trained, devices=devices)
     held_back = _held_back(source, workload)
     started = _started(source, workload) if workload.started is not None else not held_back
-    findings = [*annotations.findings, *differing, *disagreements(device_roles, told), *spoken.faults]
+    findings = [*annotations.findings, *differing, *spoken.faults]
+    if device_roles:
+        findings += disagreements(device_roles, told)
     findings += (one for role in raw_roles for one in role.resources.unread)
     if pods.unseen is not None:
         findings.append(pods.unseen)

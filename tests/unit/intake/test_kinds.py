@@ -555,10 +555,14 @@ def test_a_wrapper_gives_the_jobs_that_it_holds(manifest: Manifest) -> None:
     found = read_job(manifest.source, kind=kind_of(manifest), namespace="team-a", user=User("alice"))
     assert isinstance(found, Wrapper)
     (held,) = found.held
-    inner = read(held.object, held.kind)
+    # A runtime holds nothing: what is told is the shortest job that names it, which looks it up.
+    surroundings = {held.refers_to: manifest.source} if held.refers_to else {}
+    inner = read_job(held.object, kind=held.kind, namespace="team-a", user=User("alice"), surroundings=surroundings)
+    assert isinstance(inner, TrainingJob)
     assert (only(inner).pods, only(inner).devices, inner.coupling) == (4, 2, Coupling.SYNCHRONOUS)
-    assert inner.declared.per_device_mib == 44 * 1024
-    assert inner.name == ("inner" if manifest.stem in ("appwrapper", "workflow") else "ddp-*")
+    # What a runtime declares is for no job: that is the annotation of the TrainJob.
+    assert inner.declared.per_device_mib == (None if held.refers_to else 44 * 1024)
+    assert inner.name == {"appwrapper": "inner", "workflow": "inner", "cronjob": "ddp-*"}.get(manifest.stem, "ddp")
     assert at(manifest.source, held.at) is not None
 
 
