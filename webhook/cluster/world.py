@@ -95,7 +95,7 @@ class Worlds:
         if review.verdict is Verdict.PIN and review.request.stage is Stage.MUTATE and not review.request.dry_run:
             since, new = review.request.now - PROMISED_FOR_S, tuple(_promised(review))
             # A job that is created again was refused after us, or has been deleted.
-            own = {(one.namespace, one.job) for one in new if not one.job.endswith("*")}
+            own = {(one.namespace, one.job) for one in new if one.job}
             old = (one for one in self._promises if one.given_at > since and (one.namespace, one.job) not in own)
             self._promises = (*old, *new)
             self._current = None
@@ -138,5 +138,6 @@ def _promised(review: Review) -> Iterator[Promise]:
         return
     for role in job.device_roles:
         if role.pods:
+            name = "" if job.name.endswith("*") else job.name
             product = decision.models[0].product
-            yield Promise(review.request.now, job.namespace, job.name, product, role.device, role.devices, role.pods)
+            yield Promise(review.request.now, job.namespace, name, product, role.device, role.devices, role.pods)

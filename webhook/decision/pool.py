@@ -26,7 +26,7 @@ class RolePool:
     """One device role: the nodes of the fleet on which a pod of it may land, and those of each model among them.
 
     `index` is its place in the job; `shape` is what a pod of it asks for, as a key. `now` are those of its nodes whose
-    passing state keeps no pod out, where what is free is known.
+    passing state keeps no pod out, and `takes` those of them that can take one now, where what is free is known.
     """
 
     index: int
@@ -35,6 +35,7 @@ class RolePool:
     column: DeviceColumn | None
     nodes: Nodes
     now: Nodes
+    takes: Nodes
     models: Mapping[Model, Nodes]
 
 
@@ -103,7 +104,8 @@ def _role_pool(index: int, role: Role, fleet: Fleet) -> RolePool:
         nodes &= reduce(or_, named, 0)
     models = {model: bits & nodes for model, bits in column.models.items() if bits & nodes} if column else {}
     now = nodes & ~held_back(fleet, role.placement) if fleet.free is not None else 0
-    return RolePool(index, role, frozenset(role.requests.items()), column, nodes, now, models)
+    takes = now and now & fits(fleet, role.requests, now=True)
+    return RolePool(index, role, frozenset(role.requests.items()), column, nodes, now, takes, models)
 
 
 def _others(models: Mapping[Model, Nodes], gone: frozenset[Model]) -> Mapping[Model, Nodes]:
@@ -169,7 +171,7 @@ def _candidate(
         usable_mib=usable,
         devices=int(column.there.total(nodes)),
         devices_now=None if free is None else max(free - promised, 0),
-        waits=gang and free is not None and _waits(pool, model, promised),
+        waits=gang and not out and free is not None and _waits(pool, model, promised),
         spread_percent=100 * (most - memory) / memory,
         out=tuple(out),
         short_role=short.role if short else "",
@@ -198,14 +200,15 @@ def _short(pool: TargetPool, model: Model) -> Short | None:
 
 def _waits(pool: TargetPool, model: Model, promised: int) -> bool:
     """Whether the gang does not fit into what is free now, less so many devices that are promised to others."""
-    nodes = {one.index: one.models.get(model, 0) & one.now for one in pool.roles}
-    for role, ask in _asks(pool, nodes):
-        wanted = ask.pods + -(-promised // role.devices)
-        if pods_up_to(pool.fleet, ask.requests, ask.nodes, wanted, now=True) < wanted:
-            return True
+    nodes = {one.index: one.models.get(model, 0) & one.takes for one in pool.roles}
     for resource, (wanted, among) in _devices(pool, nodes).items():
         free = free_devices(pool.fleet, resource, among)
         if free is not None and wanted + promised > free:
+            return True
+    for role, ask in _asks(pool, nodes):
+        wanted = ask.pods + -(-promised // role.devices)
+        held = ask.nodes.bit_count()
+        if held < wanted and pods_up_to(pool.fleet, ask.requests, ask.nodes, wanted, now=True) < wanted:
             return True
     return False
 

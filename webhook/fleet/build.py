@@ -71,7 +71,7 @@ def changed_fleet(
     free = _changed_free(fleet, kept, moves, used, busy)
     if not moves:
         return replace(fleet, free=free)
-    labels = _relabelled(fleet.labels, moves)
+    labels = _reindexed(fleet.labels, moves, lambda node: node.labels)
     return replace(
         fleet,
         nodes=kept,
@@ -81,7 +81,7 @@ def changed_fleet(
             ((one.now.name, one.at) for one in moves if one.now),
         ),
         labels=labels,
-        taints=_retainted(fleet.taints, moves),
+        taints=_reindexed(fleet.taints, moves, _keeping_out),
         unschedulable=_marked(fleet.unschedulable, moves, lambda node: node.unschedulable),
         not_ready=_marked(fleet.not_ready, moves, _not_ready),
         resources=_reweighed(fleet.resources, {one.at: _offers(one.now) if one.now else {} for one in moves}),
@@ -160,22 +160,12 @@ def _labels(nodes: Sequence[Node]) -> dict[str, LabelIndex]:
     return {key: LabelIndex(positions.pop(key)) for key in list(positions)}
 
 
-def _relabelled(labels: Mapping[str, LabelIndex], moves: Iterable[_Move]) -> Mapping[str, LabelIndex]:
-    return _reindexed(labels, moves, lambda node: node.labels)
-
-
 def _taints(nodes: Sequence[Node]) -> dict[tuple[str, str], LabelIndex]:
     positions: dict[tuple[str, str], dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
     for position, node in enumerate(nodes):
         for identity, value in _keeping_out(node).items():
             positions[identity][value].append(position)
     return {identity: LabelIndex(by_value) for identity, by_value in positions.items()}
-
-
-def _retainted(
-    taints: Mapping[tuple[str, str], LabelIndex], moves: Iterable[_Move]
-) -> Mapping[tuple[str, str], LabelIndex]:
-    return _reindexed(taints, moves, _keeping_out)
 
 
 def _keeping_out(node: Node) -> dict[tuple[str, str], str]:
