@@ -1,11 +1,12 @@
 """The control plane of tests/cluster, with the controllers of the projects whose jobs we read."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
-from controlplane.controllers import running
+from controlplane.controllers import ControllerName, running
 from controlplane.rig import ControlPlane
 from tests.cluster.conftest import account, control_plane, namespace, seed_fleet, team, webhook
 
@@ -19,7 +20,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="module")
-def controller(control_plane: ControlPlane, request: pytest.FixtureRequest) -> Iterator[None]:
-    """Runs the controller that the test is parametrized with; without one, those of Kubernetes."""
-    with running(control_plane, *([request.param] if request.param else ())):
-        yield
+def run_only(control_plane: ControlPlane) -> Iterator[Callable[[ControllerName | None], None]]:
+    """Runs this controller, or none besides those of Kubernetes, until it is called with another one."""
+    current: ControllerName | None = None
+    with ExitStack() as stack:
+
+        def run(name: ControllerName | None) -> None:
+            nonlocal current
+            if name != current:
+                stack.close()
+                current = name
+                if name is not None:
+                    stack.enter_context(running(control_plane, name))
+
+        yield run

@@ -1,40 +1,57 @@
 """What the real controllers make of a job: pods on one GPU model with the webhook, and on two without it."""
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from controlplane.controllers import ControllerName
+from controlplane.rig import ControlPlane
 from tests.cluster.team import LARGE, PRODUCT, SMALL, Team
 from tests.controllers import jobs
 
 Json = dict[str, Any]
 
+CASES: list[tuple[ControllerName | None, Json]] = [
+    (None, jobs.JOB),
+    ("jobset", jobs.JOBSET),
+    ("lws", jobs.LEADER_WORKER_SET),
+    ("mpi-operator", jobs.MPI_JOB),
+    ("trainer", jobs.TRAIN_JOB),
+    ("kuberay", jobs.RAY_CLUSTER),
+    ("kuberay", jobs.RAY_JOB),
+    ("training-operator", jobs.PYTORCH_JOB),
+    ("training-operator", jobs.TF_JOB),
+    ("training-operator", jobs.XGBOOST_JOB),
+    ("training-operator", jobs.PADDLE_JOB),
+    ("training-operator", jobs.JAX_JOB),
+    ("training-operator", jobs.MPI_JOB_V1),
+]
+
 pytestmark = [
-    pytest.mark.usefixtures("seed_fleet", "controller"),
+    pytest.mark.usefixtures("seed_fleet"),
     pytest.mark.parametrize(
-        ("controller", "manifest"),
-        [
-            pytest.param(controller, manifest, id=f"{manifest['kind']}-{manifest['apiVersion'].replace('/', '-')}")
-            for controller, manifest in [
-                (None, jobs.JOB),
-                ("jobset", jobs.JOBSET),
-                ("lws", jobs.LEADER_WORKER_SET),
-                ("mpi-operator", jobs.MPI_JOB),
-                ("trainer", jobs.TRAIN_JOB),
-                ("kuberay", jobs.RAY_CLUSTER),
-                ("kuberay", jobs.RAY_JOB),
-                ("training-operator", jobs.PYTORCH_JOB),
-                ("training-operator", jobs.TF_JOB),
-                ("training-operator", jobs.XGBOOST_JOB),
-                ("training-operator", jobs.PADDLE_JOB),
-                ("training-operator", jobs.JAX_JOB),
-                ("training-operator", jobs.MPI_JOB_V1),
-            ]
-        ],
-        indirect=["controller"],
+        "manifest",
+        CASES,
+        ids=[f"{kind['kind']}-{kind['apiVersion'].replace('/', '-')}" for _, kind in CASES],
+        indirect=True,
     ),
 ]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _runtimes(control_plane: ControlPlane) -> None:
+    """Comes before the webhook, which looks only once a minute for a kind that was not served."""
+    control_plane.install_crds("trainer")
+
+
+@pytest.fixture(scope="module")
+def manifest(run_only: Callable[[ControllerName | None], None], request: pytest.FixtureRequest) -> Json:
+    """A job, once its controller runs."""
+    controller, found = request.param
+    run_only(controller)
+    return dict(found)
 
 
 def test_its_pods_land_on_two_models_where_the_webhook_is_told_to_ignore_it(team: Team, manifest: Json) -> None:
