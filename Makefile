@@ -73,8 +73,10 @@ docs: $(READY) ## Generate the reference pages
 	$(BIN)/python -m tests.sizing.report
 
 .PHONY: bench
-bench: $(READY) ## review() at 10 to 10,000 nodes, beside json.loads
+bench: $(READY) ## review() at 10 to 10,000 nodes and reading 100 KiB, beside json.loads; a large fleet
 	$(BIN)/python -m tests.bench.review
+	$(BIN)/python -m tests.bench.read
+	$(BIN)/python -m tests.bench.fleet
 
 .PHONY: bench-cluster
 bench-cluster: controlplane ## Our mutating call beside a null webhook in Go, through the API server

@@ -12,7 +12,8 @@ import jsonpatch
 import urllib3
 
 from demo.serving import Webhook
-from webhook.catalog.workloads import Workload, workloads
+from webhook.catalog.workloads import workloads
+from webhook.model.workload import Workload
 
 Object = dict[str, Any]
 

@@ -46,8 +46,9 @@ def drift(wanted: Mapping[str, str], root: Path) -> list[str]:
 
 
 def leftovers(wanted: Mapping[str, str], root: Path) -> list[Path]:
-    """Pages of codes that are no more."""
-    return sorted(path for path in (root / "codes").glob("*") if f"codes/{path.name}" not in wanted)
+    """Pages of codes and kinds that are no more."""
+    found = (path for folder in ("codes", "kinds") for path in (root / folder).glob("*"))
+    return sorted(path for path in found if str(path.relative_to(root)) not in wanted)
 
 
 if __name__ == "__main__":

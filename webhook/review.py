@@ -8,7 +8,8 @@ from webhook.decision.scope import Treatment
 from webhook.decision.suggest import suggest
 from webhook.decision.update import decide_update
 from webhook.decision.validate import check_created
-from webhook.intake.read import Outside, Wrapper, read_job
+from webhook.fleet.pods import siblings
+from webhook.intake.read import Outside, Wrapper, name_of, read_job
 from webhook.intake.wrapped import Held
 from webhook.model.demand import UNKNOWN_DEMAND
 from webhook.model.finding import Action, Finding
@@ -47,7 +48,16 @@ def _review(request: Request, world: World, depth: int = 0) -> Review:
     old = _read(request, request.old_object, world) if request.operation == "UPDATE" and request.old_object else None
     policy = world.policy
     sized = size(job, policy)
-    case = Case(job, sized, world.fleet, policy, request.now, promises=world.promises)
+    case = Case(
+        job,
+        sized,
+        world.fleet,
+        policy,
+        request.now,
+        keep=siblings(world.pinned, job.namespace, job.group),
+        promises=world.promises,
+        grouped=bool(job.group),
+    )
     decision = _decide(request, case, old if isinstance(old, TrainingJob) else None)
     decision = replace(decision, findings=(*decision.findings, *job.findings))
     decision = _unreadable_denies(decision, case, old)
@@ -105,6 +115,7 @@ def _read(request: Request, obj: Object, world: World) -> TrainingJob | Wrapper 
         user=request.user,
         known=world.kinds,
         surroundings=world.surroundings,
+        config_maps=world.policy.config_maps,
     )
 
 
@@ -125,7 +136,9 @@ def _checked(request: Request, world: World, wrapper: Wrapper, depth: int) -> Re
     if told is None:
         return outside
     decision = replace(told.decision, verdict=Verdict.ADMIT, pin=None, findings=findings)
-    return replace(outside, decision=decision, demand=told.demand, job=told.job, micro_batch=told.micro_batch)
+    # What has no name of its own yet is told by the wrapper's.
+    job = told.job and replace(told.job, name=told.job.name or name_of(request.object))
+    return replace(outside, decision=decision, demand=told.demand, job=job, micro_batch=told.micro_batch)
 
 
 def _untold(one: Held) -> tuple[str, ...]:

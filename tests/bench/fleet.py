@@ -39,7 +39,7 @@ def main() -> None:
     if sys.argv[1:]:
         print(json.dumps(MEASURED[sys.argv[1]]()))
         return
-    figures = {}
+    figures: dict[str, str] = {}
     for what in MEASURED:
         command = [sys.executable, "-m", "tests.bench.fleet", what]
         figures |= json.loads(subprocess.run(command, check=True, capture_output=True).stdout)

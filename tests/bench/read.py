@@ -25,10 +25,10 @@ DEEPSPEED = {"train_micro_batch_size_per_gpu": 8, "zero_optimization": {"stage":
 def main() -> None:
     objects = {
         "environment variables": sized_job(SIZE),
-        "arguments": _job(["torchrun", "train.py", *FLAGS, *["--setting=12345678"] * (SIZE // 22)]),
-        "roles with a script of a kilobyte each": _roles(50),
+        "4,600 arguments": _job(["torchrun", "train.py", *FLAGS, *["--setting=12345678"] * (SIZE // 22)]),
+        "50 roles with a script each": _roles(50),
         "a program in a here-document": _job(["bash", "-c", _embedded()]),
-        "shell commands, one a line": _job(["bash", "-c", _script(SIZE)]),
+        "1,600 shell commands": _job(["bash", "-c", _script(SIZE)]),
     }
     timed: dict[str, Callable[[], object]] = {}
     for name, obj in objects.items():

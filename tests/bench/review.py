@@ -38,12 +38,17 @@ def main() -> None:
     job = sized_job(6 << 10)
     worlds = {size: World(fleet_of(size), Policy()) for size in SIZES}
     request = Request(Kind("kubeflow.org", "v1", "PyTorchJob"), "CREATE", job, namespace="team-a", user=User("u"))
-    for size, world in worlds.items():
+    busy = {size: World(fleet_of(size, busy=True), Policy()) for size in (SIZES[0], SIZES[-1])}
+    for size, world in (*worlds.items(), *busy.items()):
         assert review(request, world).verdict is Verdict.PIN, size
     body = json.dumps({"request": {"object": sized_job(100 << 10)}})
     timed: dict[str, Callable[[], object]] = {
         f"review(), {size:,} nodes": lambda world=world: review(request, world)  # type: ignore[misc]
         for size, world in worlds.items()
+    }
+    timed |= {
+        f"review(), {size:,} busy nodes": lambda world=world: review(request, world)  # type: ignore[misc]
+        for size, world in busy.items()
     }
     estimated = read_job(sized_job(6 << 10, *ESTIMATED), kind=request.kind, namespace="team-a", user=request.user)
     assert isinstance(estimated, TrainingJob)
@@ -72,8 +77,14 @@ def measure(timed: dict[str, Callable[[], object]]) -> dict[str, float]:
     return {name: statistics.median(taken) for name, taken in seconds.items()}
 
 
-def fleet_of(size: int) -> Fleet:
-    return build_fleet(node for one in hard_fleet(size) if (node := read_node(one)) is not None)
+def fleet_of(size: int, *, busy: bool = False) -> Fleet:
+    """Where it is `busy`, what is free is known, and no two nodes have the same of it."""
+    nodes = [node for one in hard_fleet(size) if (node := read_node(one)) is not None]
+    used = {
+        node.name: {"nvidia.com/gpu": index % 9, "cpu": index % 60_000, "memory": index << 20, "pods": index % 100}
+        for index, node in enumerate(nodes)
+    }
+    return build_fleet(nodes, used=used if busy else None)
 
 
 def sized_job(size: int, *flags: str) -> Json:

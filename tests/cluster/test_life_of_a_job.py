@@ -25,7 +25,7 @@ def without_pin(stored: Json) -> Json:
 
 def test_a_running_job_replaced_by_one_without_the_pin_keeps_it(team: Team) -> None:
     """Without the webhook the API server refuses: a running job's template cannot change."""
-    team.apply(job(spread_pod()))
+    team.apply(job(spread_pod(), **PER_SAMPLE))
     team.models_of("ddp", 4)
 
     done = team.kubectl("replace", "-f", "-", stdin=without_pin(team.get("job", "ddp")))
@@ -36,7 +36,7 @@ def test_a_running_job_replaced_by_one_without_the_pin_keeps_it(team: Team) -> N
 
 
 def test_a_pytorchjob_replaced_by_its_original_file_keeps_its_pin(team: Team) -> None:
-    manifest = pytorchjob(spread_pod())
+    manifest = pytorchjob(spread_pod(), **PER_SAMPLE)
     team.apply(manifest)
 
     done = team.kubectl("replace", "-f", "-", stdin=manifest)
@@ -66,7 +66,7 @@ def suspend(team: Team, *, to: bool) -> Done:
 
 
 def test_a_running_pytorchjob_may_not_be_edited_onto_several_models(team: Team) -> None:
-    team.apply(pytorchjob(spread_pod()))
+    team.apply(pytorchjob(spread_pod(), **PER_SAMPLE))
     started(team)
     stored = team.get("pytorchjob", "ddp")
     del worker(stored)["nodeSelector"]
@@ -111,13 +111,12 @@ def test_a_pytorchjob_that_has_not_started_moves_to_the_model_that_its_new_batch
 
 def started(team: Team) -> None:
     """There is no controller of PyTorchJobs here; this is what it writes first."""
-    condition = '{"type": "Created", "status": "True"}'
     team.kubectl(
         "patch",
         "pytorchjob/ddp",
         "--subresource=status",
         "--type=merge",
-        f'--patch={{"status": {{"conditions": [{condition}], "replicaStatuses": {{}}}}}}',
+        '--patch={"status": {"startTime": "2027-01-01T00:00:00Z", "conditions": [], "replicaStatuses": {}}}',
     )
 
 

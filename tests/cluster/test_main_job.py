@@ -18,7 +18,7 @@ pytestmark = pytest.mark.usefixtures("seed_fleet")
 
 
 def test_a_job_is_pinned_and_every_worker_runs_on_one_model(team: Team) -> None:
-    done = team.apply(job(spread_pod()))
+    done = team.apply(job(spread_pod(), **PER_SAMPLE))
 
     assert "Warning: SST301 pinned to RTX-PRO-6000-Blackwell-Server (nvidia.com/gpu.product)" in done.stderr
     assert done.stdout == "job.batch/ddp created\n"
@@ -39,7 +39,7 @@ def test_a_job_in_a_namespace_with_the_opt_out_label_is_not_pinned(team: Team) -
 
 
 def test_a_pytorchjob_is_pinned_and_pods_made_of_its_template_run_on_one_model(team: Team) -> None:
-    done = team.apply(pytorchjob(spread_pod()))
+    done = team.apply(pytorchjob(spread_pod(), **PER_SAMPLE))
 
     assert "Warning: SST301 pinned" in done.stderr
     stored = team.get("pytorchjob", "ddp")
@@ -126,7 +126,7 @@ def as_asked_for(stored: Json) -> str:
 
 
 def test_a_dry_run_shows_the_pin_and_stores_nothing(team: Team) -> None:
-    shown = json.loads(team.apply(job(spread_pod()), "--dry-run=server", "-o", "json").stdout)
+    shown = json.loads(team.apply(job(spread_pod(), **PER_SAMPLE), "--dry-run=server", "-o", "json").stdout)
 
     assert worker(shown)["nodeSelector"] == {PRODUCT: LARGE}
     assert team.kubectl("get", "jobs", "-o", "name").stdout == ""
@@ -196,8 +196,8 @@ def required(*terms: Json) -> Json:
 
 
 def test_a_job_created_with_a_generated_name_is_pinned(team: Team) -> None:
-    manifest = job(spread_pod())
-    manifest["metadata"] = {"generateName": "ddp-"}
+    manifest = job(spread_pod(), **PER_SAMPLE)
+    manifest["metadata"] = {"generateName": "ddp-", "annotations": manifest["metadata"]["annotations"]}
 
     created = team.kubectl("create", "-f", "-", "-o", "yaml", stdin=manifest)
 

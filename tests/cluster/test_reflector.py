@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.nodes import hard_fleet
 from controlplane.rig import ControlPlane
+from tests.bench.fleet import labelled_fleet
 
 NODES = 10_000
 
-# A process of its own, so that what it takes is what the reflector takes.
+# A process of its own, so that what it takes is what following the cluster takes.
 MEASURED = """
 import asyncio, gc, json, re, sys, time
 from pathlib import Path
 from webhook.cluster.access import Access
-from webhook.cluster.reflector import Reflector
+from webhook.cluster.following import Following
 from webhook.cluster.world import Worlds
 from webhook.model.policy import Policy
 
@@ -30,11 +30,11 @@ async def main():
     async with access.client() as client:
         await client.get("/version")
     worlds = Worlds(Policy())
-    reflector = Reflector(access.client, worlds)
+    following = Following(access.client, worlds)
     gc.collect()
     before = peak_mib()
     started, computed, seen, stall = time.perf_counter(), time.process_time(), time.perf_counter(), 0.0
-    reflector.start()
+    following.start()
     while not worlds.synced:
         await asyncio.sleep(0.005)
         stall, seen = max(stall, time.perf_counter() - seen), time.perf_counter()
@@ -45,7 +45,7 @@ async def main():
         "stall_seconds": stall,
         "peak_mib": peak_mib() - before,
     }
-    await reflector.stop()
+    await following.stop()
     print(json.dumps(figures))
 
 asyncio.run(main())
@@ -57,7 +57,7 @@ def large_cluster(control_plane: ControlPlane, tmp_path: Path) -> Iterator[Contr
     """A control plane of its own, which goes as a whole: to delete so many nodes takes a minute."""
     assert control_plane.url  # all is built
     with ControlPlane(tmp_path) as large:
-        large.add_settled_nodes(hard_fleet(NODES))
+        large.add_settled_nodes(labelled_fleet(NODES))
         yield large
 
 

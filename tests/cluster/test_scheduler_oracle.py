@@ -41,6 +41,7 @@ BOUNDS = ("1", "3", "07", "+9", "-3", "-4", "9223372036854775807", "922337203685
 TAINT_KEYS = ("dedicated", "example.com/team", "node.kubernetes.io/maintenance")
 EFFECTS = ("NoSchedule", "NoExecute", "PreferNoSchedule")
 UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,17 +143,19 @@ def only_on(spec: Json, name: str) -> Json:
     """The same pod, kept on one node by its own affinity: ANDed into each term, for terms are ORed. A term without
     requirements matches nothing and stays so."""
     here = {"key": "metadata.name", "operator": "In", "values": [name]}
-    if "affinity" not in spec:
-        return spec | {"affinity": required([{"matchFields": [here]}])}
     kept = deepcopy(spec)
-    for each in kept["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]:
+    affinity = kept.setdefault("affinity", {}).setdefault("nodeAffinity", {})
+    if REQUIRED not in affinity:
+        affinity[REQUIRED] = {"nodeSelectorTerms": [{"matchFields": [here]}]}
+        return kept
+    for each in affinity[REQUIRED]["nodeSelectorTerms"]:
         if each.get("matchExpressions") or each.get("matchFields"):
             each.setdefault("matchFields", []).append(here)
     return kept
 
 
 def required(terms: list[Json]) -> Json:
-    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}
+    return {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": terms}}}
 
 
 def node(random: Random, name: str) -> Json:
@@ -197,6 +200,12 @@ def pod_spec(random: Random, names: list[str]) -> Json:
         spec["nodeSelector"] = {key: random.choice(LABELS[key])}
     if random.random() < 0.7:
         spec["affinity"] = required([term(random, names) for _ in range(random.choice((1, 1, 2, 3)))])
+    if random.random() < 0.3:
+        # What is only preferred keeps no pod from any node.
+        affinity = spec.setdefault("affinity", {}).setdefault("nodeAffinity", {})
+        affinity["preferredDuringSchedulingIgnoredDuringExecution"] = [
+            {"weight": 100, "preference": term(random, names)}
+        ]
     if random.random() < 0.6:
         spec["tolerations"] = [toleration(random) for _ in range(random.choice((1, 1, 2, 3)))]
     return spec
@@ -237,7 +246,7 @@ def toleration(random: Random) -> Json:
     if random.random() < 0.8:
         made["key"] = random.choice((*TAINT_KEYS, *TAINT_KEYS, UNSCHEDULABLE))
     if random.random() < 0.8:
-        made["operator"] = random.choice(("Exists", "Exists", "Equal", "Equal", "Equal", "Lt"))
+        made["operator"] = random.choice(("Exists", "Exists", "Equal", "Equal", "Equal", "Lt", "Gt"))
     if made.get("operator") != "Exists" or random.random() < 0.05:
         made["value"] = random.choice(("", "gpu", "other", "7"))
     if random.random() < 0.6:

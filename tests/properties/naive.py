@@ -17,16 +17,38 @@ _SUFFIXES = {"m": Decimal("0.001"), "Ki": Decimal(2**10), "Mi": Decimal(2**20), 
 def pods(job: Json) -> dict[str, tuple[int, Json]]:
     """By role: how many pods must run at once, and the pod spec."""
     spec = job["spec"]
-    if job["kind"] == "Job":
-        numbers = [spec["parallelism"], spec.get("completions")]
-        return {"Job": (min(one for one in numbers if one is not None), spec["template"]["spec"])}
+    match job["kind"]:
+        case "Job" if "tasks" not in spec:
+            numbers = [spec["parallelism"], spec.get("completions")]
+            return {"Job": (min(one for one in numbers if one is not None), spec["template"]["spec"])}
+        case "Job":
+            return {one["name"]: (one["replicas"], one["template"]["spec"]) for one in spec["tasks"]}
+        case "JobSet":
+            jobs = [(one["name"], one["replicas"], one["template"]["spec"]) for one in spec["replicatedJobs"]]
+            return {name: (count * one["parallelism"], one["template"]["spec"]) for name, count, one in jobs}
+        case "RayCluster" | "RayJob":
+            cluster = spec.get("rayClusterSpec", spec)
+            groups = {
+                one["groupName"]: (one["replicas"], one["template"]["spec"]) for one in cluster["workerGroupSpecs"]
+            }
+            return {"head": (1, cluster["headGroupSpec"]["template"]["spec"])} | groups
+        case "LeaderWorkerSet":
+            group = spec["leaderWorkerTemplate"]
+            leader = {"leader": (1, group["leaderTemplate"]["spec"])} if "leaderTemplate" in group else {}
+            return leader | {"worker": (max(group["size"] - len(leader), 0), group["workerTemplate"]["spec"])}
+        case "StatefulSet":
+            return {"StatefulSet": (spec["replicas"], spec["template"]["spec"])}
+        case "Pod":
+            total = job["metadata"].get("annotations", {}).get("kueue.x-k8s.io/pod-group-total-count", "1")
+            return {"Pod": (int(total), spec)}
     least = spec.get("elasticPolicy", {}).get("minReplicas")
+    (roles,) = (value for key, value in spec.items() if key.endswith("ReplicaSpecs"))
     return {
         name: (
             role["replicas"] if least is None or name != "Worker" else min(role["replicas"], least),
             role["template"]["spec"],
         )
-        for name, role in spec["pytorchReplicaSpecs"].items()
+        for name, role in roles.items()
     }
 
 

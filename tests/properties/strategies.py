@@ -11,6 +11,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from controlplane.nodes import A100_80GB, H100, L40S, RTX_5090, RTX_PRO_6000
+from tests.kinds import WRITTEN
 from tests.samples import ask, fleet
 from webhook.model.fleet import Fleet
 from webhook.model.job import Coupling
@@ -208,7 +209,8 @@ COMMANDS = (
 
 
 @st.composite
-def _pod(draw: st.DrawFn, pods: int, command: list[str]) -> Json:
+def pods_of(draw: st.DrawFn, pods: int, command: list[str]) -> Json:
+    """A pod spec of a job of so many pods that runs this command."""
     devices = draw(st.sampled_from((*(2,) * 9, 1, 4, 8, 0)))
     device = draw(st.sampled_from((*(GPU,) * 30, AMD, MIG)))
     amounts = {device: devices} if devices else {}
@@ -260,15 +262,26 @@ REPLICAS = st.sampled_from((4, 4, 2, 2, 3, 3, 4, 2, 16, 1, 0))
 
 @st.composite
 def jobs(draw: st.DrawFn) -> Json:
-    """A batch/v1 Job or a PyTorchJob."""
+    """A batch/v1 Job, a PyTorchJob, or a job of any other kind."""
     # A copy: what is drawn from constants must not be changed by whoever gets the job.
-    return deepcopy(draw(_job() if draw(st.booleans()) else _pytorchjob()))
+    return deepcopy(draw(draw(st.sampled_from((_job(), _pytorchjob(), _of_any_kind())))))
+
+
+@st.composite
+def _of_any_kind(draw: st.DrawFn) -> Json:
+    count = draw(REPLICAS)
+    pod = draw(pods_of(count, draw(st.sampled_from(COMMANDS))))
+    written = WRITTEN[draw(st.sampled_from(sorted(WRITTEN)))](pod, count)
+    metadata = draw(_metadata())
+    annotations = {**(metadata.get("annotations") or {}), **(written["metadata"].get("annotations") or {})}
+    merged = {**written["metadata"], **metadata, **({"annotations": annotations} if annotations else {})}
+    return written | {"metadata": merged}
 
 
 @st.composite
 def _job(draw: st.DrawFn) -> Json:
     pods = draw(REPLICAS)
-    spec: Json = {"parallelism": pods, "template": {"spec": draw(_pod(pods, draw(st.sampled_from(COMMANDS))))}}
+    spec: Json = {"parallelism": pods, "template": {"spec": draw(pods_of(pods, draw(st.sampled_from(COMMANDS))))}}
     spec |= draw(
         st.fixed_dictionaries(
             {},
@@ -287,8 +300,8 @@ def _pytorchjob(draw: st.DrawFn) -> Json:
     names = draw(st.sampled_from((("Worker",), ("Worker",), ("Master", "Worker"), ("Master", "Worker", "Reader"))))
     counts = {name: 1 if name == "Master" else draw(REPLICAS) for name in names}
     command = draw(st.sampled_from(COMMANDS))
-    first = draw(_pod(sum(counts.values()), command))
-    pods = {name: first if draw(st.booleans()) else draw(_pod(sum(counts.values()), command)) for name in names}
+    first = draw(pods_of(sum(counts.values()), command))
+    pods = {name: first if draw(st.booleans()) else draw(pods_of(sum(counts.values()), command)) for name in names}
     roles: Json = {
         name: {"replicas": count, "template": {"spec": deepcopy(pods[name])}} for name, count in counts.items()
     }
@@ -331,9 +344,8 @@ class Case:
 
     @property
     def fleet(self) -> Fleet:
-        return replace(
-            fleet(self.nodes, taken_at=0.0 if self.stale else 1000.0), grows="something" if self.grows else ""
-        )
+        known = fleet(self.nodes, taken_at=0.0 if self.stale else 1000.0)
+        return replace(known, grows="something" if self.grows else "")
 
     def review(self, obj: Json | None = None, *, old: Json | None = None, stage: Stage = Stage.MUTATE) -> Review:
         """The review of the case's own job, or of what became of it."""

@@ -14,6 +14,7 @@ from tests.properties.strategies import CASES, POLICIES, Case, examples, jobs, n
 from tests.samples import USER, fleet
 from webhook.answer.document import document
 from webhook.answer.response import admission_response
+from webhook.catalog.workloads import workloads
 from webhook.model.policy import Policy, ValidationAction
 from webhook.model.request import Kind, Request, Stage, User
 from webhook.model.verdict import Review, Verdict
@@ -37,14 +38,8 @@ ANY = st.recursive(
     SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(FIELDS, inner, max_size=4), max_leaves=12
 )
 OBJECTS = st.dictionaries(FIELDS, ANY, max_size=5)
-KINDS = st.sampled_from(
-    (
-        Kind("batch", "v1", "Job"),
-        Kind("kubeflow.org", "v1", "PyTorchJob"),
-        Kind("", "v1", "Pod"),
-        Kind("ray.io", "v1", "X"),
-    )
-)
+EVERY_KIND = [Kind(one.group, version, one.kind) for one in workloads().entries for version in one.versions]
+KINDS = st.sampled_from((*EVERY_KIND, Kind("ray.io", "v1", "X")))
 OPERATIONS = st.sampled_from(("CREATE", "UPDATE", "CREATE", "UPDATE", "DELETE", "CONNECT", "", "create"))
 SUBRESOURCES = st.sampled_from(("", "", "", "status", "scale"))
 USERS = st.sampled_from((USER, User(), User("system:serviceaccount:kube-system:job-controller")))
@@ -100,7 +95,8 @@ def test_a_job_with_anything_in_the_wrong_place_gets_an_answer(
     data: st.DataObject, known: list[Json], policy: Policy
 ) -> None:
     job = data.draw(mutated())
-    own = Kind("batch", "v1", "Job") if "template" in str(job.get("spec")) else Kind("kubeflow.org", "v1", "PyTorchJob")
+    known_kinds = {(kind.api_version, kind.kind): kind for kind in EVERY_KIND}
+    own = known_kinds.get((str(job.get("apiVersion")), str(job.get("kind"))), EVERY_KIND[0])
     request = data.draw(requests(st.just(job) | mutated(), st.just(own) | KINDS))
     before = deepcopy(request)
     assert_presentable(review(request, World(fleet(known), policy)))

@@ -1,6 +1,7 @@
 """From findings to sentences."""
 
 import re
+from collections.abc import Mapping
 
 from webhook.answer.texts import texts
 from webhook.model.demand import Demand, DemandSource
@@ -13,9 +14,17 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 
 def sentence(finding: Finding, review: Review) -> str:
     """One line for one finding, without its code; control characters of names and values are gone."""
-    words = texts()
-    pattern = words["findings"][f"{finding.code}/{finding.variant}" if finding.variant else finding.code]
-    return one_line(pattern.format(**_figures(review), **_facts(finding)))
+    return _sentence(finding, _figures(review))
+
+
+def own_sentence(finding: Finding) -> str:
+    """The same for a finding of intake, whose text needs no figure of a review."""
+    return _sentence(finding, {})
+
+
+def _sentence(finding: Finding, figures: Mapping[str, str]) -> str:
+    pattern = texts()["findings"][f"{finding.code}/{finding.variant}" if finding.variant else finding.code]
+    return one_line(pattern.format(**figures, **_facts(finding)))
 
 
 def one_line(text: str) -> str:

@@ -62,6 +62,7 @@ class Vendor:
     stack: str
     resources: tuple[_Resource, ...] = ()
     share_resources: tuple[_Resource, ...] = ()
+    fraction_resources: frozenset[str] = frozenset()
     product_keys: tuple[_Key, ...] = ()
     cloud_keys: tuple[_Key, ...] = ()
     instance_types: dict[str, str] = field(default_factory=dict)
@@ -94,7 +95,8 @@ class Vendor:
 
     def is_share(self, resource: str) -> bool:
         """Whether this resource of the vendor is a share of a device by its very name (`nvidia.com/mig-3g.20gb`)."""
-        return not _matches(resource, self.resources)
+        whole = self.slices is not None and resource == self.slices.driver
+        return not whole and not _matches(resource, self.resources)
 
     def names_share(self, product: str) -> bool:
         """Whether a product label tells of devices that several share ("NVIDIA-L4-SHARED")."""
@@ -219,8 +221,11 @@ class Accelerators:
         self.sources = sources or {}
         self.product_keys = frozenset(key for one in vendors for key in (*one.product_keys, *one.cloud_keys))
         self.registers = {key: vendor for vendor in vendors for key in vendor.registers}
+        self.fractions = frozenset(name for vendor in vendors for name in vendor.fraction_resources)
         self.drivers = {vendor.slices.driver: vendor for vendor in vendors if vendor.slices}
         self._by_resource = {name: vendor for vendor in vendors for name in vendor.resources + vendor.share_resources}
+        # What pods ask for through claims: a driver names the device class of whole devices after itself.
+        self._by_resource |= self.drivers
         self._by_prefix = tuple(
             (name.removesuffix("*"), vendor) for name, vendor in self._by_resource.items() if name.endswith("*")
         )

@@ -6,6 +6,8 @@ from typing import Any
 
 import yaml
 
+from webhook.catalog.templates import braces_in, not_rendered
+
 
 class YamlError(ValueError):
     """Not YAML that Kubernetes takes. The message has the line and the column where there is one."""
@@ -34,13 +36,13 @@ def load_all(text: str) -> Iterator[Any]:
 
 
 def _fault(error: yaml.MarkedYAMLError, text: str) -> str:
-    """What is wrong, with its line; braces of a template that was not rendered (Helm, Jinja) get a hint."""
+    """What is wrong, with its place; where braces of a template are the reason, that this is what it is."""
     problem = error.problem or error.context or "not YAML"
     mark = error.problem_mark
     if mark is None:
         return problem
-    line = text.splitlines()[mark.line : mark.line + 1]
-    hint = " (is this a template that was not rendered?)" if "{{" in "".join(line) else ""
+    tool = braces_in(text, mark.line)
+    hint = f" ({not_rendered(tool)})" if tool else ""
     return f"line {mark.line + 1}, column {mark.column + 1}: {problem}{hint}"
 
 

@@ -2,7 +2,6 @@
 
 import difflib
 import json
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,13 +15,16 @@ from webhook.answer.message import message
 from webhook.answer.response import patch
 from webhook.answer.warnings import warnings
 from webhook.cli.documents import Document, Unreadable, parse_documents
+from webhook.cli.policies import policies_option, policy_from
+from webhook.cli.requests import request_of
 from webhook.cli.surroundings import LOOKED_UP, offline, surroundings_from
-from webhook.intake.admission import NotAReview, read_request
+from webhook.decision.scope import scope
+from webhook.intake.admission import NotAReview
+from webhook.model.job import Coupling, TrainingJob
 from webhook.model.policy import Policy
-from webhook.model.request import Kind, Request, Stage
 from webhook.model.verdict import Review, Verdict
 from webhook.model.world import World
-from webhook.policy.load import PolicyError, load_policy
+from webhook.policy.kinds import kinds_of
 from webhook.review import review
 
 
@@ -53,7 +55,7 @@ class Item:
     help="Nodes: `kubectl get nodes -o yaml` or `samestep fleet --snapshot`. Pods beside them count as what is in use. "
     "Repeatable.",
 )
-@click.option("--policies", type=click.Path(path_type=Path), help="Directory or file with a TrainingPolicy.")
+@policies_option
 @click.option("-o", "--output", type=click.Choice(["text", "json", "yaml"]), default="text", show_default=True)
 @click.pass_context
 def check(
@@ -66,21 +68,19 @@ def check(
     found = [one for path in files for one in parse_documents(path)]
     documents = [one for one in found if isinstance(one, Document)]
     problems = [one for one in found if isinstance(one, Unreadable)]
-    known = offline(fleets, (one for one in documents if one.object["kind"] == "Node"))
+    policy = policy_from(policies)
+    nodes = [one for one in documents if one.object["kind"] == "Node"]
+    known = offline(fleets, nodes, model_labels=policy.model_labels)
     problems += known.problems
-    if not fleets and not any(one.object["kind"] == "Node" for one in documents):
+    if not fleets and not nodes:
         raise click.UsageError("no nodes to decide on: give --fleet FILE (kubectl get nodes -o yaml)")
-    try:
-        policy = load_policy(policies) if policies is not None else Policy()
-    except PolicyError as error:
-        raise click.UsageError(str(error)) from None
-    world = World(known.fleet, policy, surroundings_from(documents), pinned=known.pinned)
+    world = World(known.fleet, policy, surroundings_from(documents), kinds=kinds_of(policy), pinned=known.pinned)
     items: list[Item] = []
     for one in documents:
         if one.object["kind"] in LOOKED_UP:
             continue
         try:
-            items.append(Item(one.source, review(_request(one), world)))
+            items.append(Item(one.source, review(request_of(one), world)))
         except NotAReview as error:
             field, _, fault = str(error).partition(": ")
             problems.append(Unreadable(one.source, fault, field))
@@ -88,23 +88,6 @@ def check(
     if problems:
         ctx.exit(2)
     ctx.exit(1 if any(item.review.verdict is Verdict.DENY for item in items) else 0)
-
-
-def _request(one: Document) -> Request:
-    """A manifest is a CREATE; an AdmissionReview is what it says."""
-    obj = one.object
-    if obj["kind"] == "AdmissionReview":
-        return read_request(obj, stage=Stage.MUTATE, now=time.time())
-    group, _, version = obj["apiVersion"].rpartition("/")
-    metadata = obj.get("metadata")
-    namespace = metadata.get("namespace") if isinstance(metadata, dict) else None
-    return Request(
-        kind=Kind(group, version, obj["kind"]),
-        operation="CREATE",
-        object=obj,
-        namespace=namespace if isinstance(namespace, str) and namespace else "default",
-        now=time.time(),
-    )
 
 
 def _print(items: list[Item], problems: list[Unreadable], output: str) -> None:
@@ -129,12 +112,22 @@ def _text(item: Item) -> str:
     if one.because:
         lines[0] += f" ({one.because})"
     elif one.job is not None:
-        lines[0] += f" ({one.job.coupling}: {one.job.coupling_because})"
+        lines[0] += f" ({_coupled(one.job, one.policy)})"
     if one.verdict is Verdict.DENY:
         lines += [f"  {line}".rstrip() for line in message(one).splitlines()]
     lines += [f"  {line}" for line in warnings(one)]
     lines += [f"  {line}" for line in _diff(one)]
     return "\n".join(lines)
+
+
+def _coupled(job: TrainingJob, policy: Policy) -> str:
+    """How the ranks are coupled, and what says so."""
+    found = scope(job, policy)
+    if found.coupling is Coupling.SERVING:
+        return f"Serving, out of scope: {job.coupling_because}"
+    if found.certain and found.coupling is not job.coupling:
+        return f"{found.coupling}: annotation samestep.dev/coupling"
+    return f"{job.coupling}: {job.coupling_because}"
 
 
 def _diff(one: Review) -> list[str]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from webhook.catalog.strict_yaml import YamlError, load_all
+from webhook.cli.templates import placeholder_in
 
 STDIN = Path("-")
 
@@ -73,6 +74,10 @@ def _objects(source: str, loaded: object) -> Iterator[Document | Unreadable]:
                 # The API server leaves these out of the items of a NodeList.
                 item = {"apiVersion": api_version, "kind": kind, **item}
             yield from _objects(f"{source}.items[{index}]", item)
+        return
+    if found := placeholder_in(loaded):
+        field, message = found
+        yield Unreadable(source, message, field)
         return
     yield Document(source, loaded)
 

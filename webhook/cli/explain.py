@@ -1,14 +1,49 @@
-"""`samestep explain CODE`: what a finding code means and how to get out."""
+"""`samestep explain`: what a finding code means, or what is read of a job and from where."""
+
+import json
+from pathlib import Path
 
 import click
+import yaml
 
 from webhook.catalog.codes import Code, codes
+from webhook.cli.documents import Document, Unreadable, parse_documents
+from webhook.cli.explained import listing, show
+from webhook.cli.policies import policies_option, policy_from
+from webhook.cli.reading import Explained, Reader
+from webhook.cli.requests import request_of
+from webhook.cli.surroundings import LOOKED_UP, surroundings_from
+from webhook.intake.admission import NotAReview
+from webhook.intake.wrapped import Held
+from webhook.policy.kinds import kinds_of
 
 
 @click.command()
 @click.argument("code", required=False)
-def explain(code: str | None) -> None:
-    """Say what a finding code (SST201) means and how to get out. Without CODE: list all of them."""
+@click.option(
+    "-f",
+    "--filename",
+    "files",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    help="Manifests or AdmissionReviews, YAML or JSON; - is standard input. Repeatable.",
+)
+@policies_option
+@click.option("-o", "--output", type=click.Choice(["text", "json", "yaml"]), default="text", show_default=True)
+@click.pass_context
+def explain(ctx: click.Context, code: str | None, files: tuple[Path, ...], policies: Path | None, output: str) -> None:
+    """Say what a finding code (SST201) means and how to get out. Without CODE: list all of them.
+
+    With -f: show what is read of each job in the files, from where, and what is not read and why. It needs no fleet and
+    decides nothing.
+    """
+    if files:
+        if code is not None:
+            raise click.UsageError("CODE or -f, one of them")
+        _explain_files(ctx, files, policies, output)
+        return
+    if policies is not None or output != "text":
+        raise click.UsageError("--policies and -o go with -f")
     known = codes()
     if code is None:
         for one in known.values():
@@ -35,3 +70,33 @@ def page(code: Code) -> str:
             code.way_out.strip(),
         ]
     )
+
+
+def _explain_files(ctx: click.Context, files: tuple[Path, ...], policies: Path | None, output: str) -> None:
+    policy = policy_from(policies)
+    parsed = [one for path in files for one in parse_documents(path)]
+    documents = [one for one in parsed if isinstance(one, Document)]
+    problems = [one for one in parsed if isinstance(one, Unreadable)]
+    reader = Reader(policy, kinds_of(policy), surroundings_from(documents))
+    found: list[tuple[str, Explained]] = []
+    for one in documents:
+        if one.object["kind"] not in LOOKED_UP:
+            try:
+                found.append((one.source, _explained(one, reader)))
+            except NotAReview as error:
+                field, _, fault = str(error).partition(": ")
+                problems.append(Unreadable(one.source, fault, field))
+    if output == "text":
+        show(found)
+        for problem in problems:
+            click.echo(f"unreadable: {problem}", err=True)
+    else:
+        whole = listing(found, problems)
+        plain = json.dumps(whole, indent=2, ensure_ascii=False)
+        click.echo(plain if output == "json" else yaml.safe_dump(json.loads(plain), sort_keys=False).rstrip())
+    ctx.exit(2 if problems else 0)
+
+
+def _explained(one: Document, reader: Reader) -> Explained:
+    request = request_of(one)
+    return reader.explained(Held(request.kind, request.object, ()), request.namespace, request.user)

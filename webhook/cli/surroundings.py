@@ -16,7 +16,21 @@ from webhook.model.pods import Pinned, Pod
 from webhook.model.request import Kind
 from webhook.model.surroundings import Surroundings, reference_of
 
-LOOKED_UP = frozenset({"Node", "Namespace", "ResourceFlavor", "ClusterQueue", "LocalQueue", "CustomResourceDefinition"})
+LOOKED_UP = frozenset(
+    {
+        "Accelerator",
+        "ClusterQueue",
+        "ConfigMap",
+        "CustomResourceDefinition",
+        "LocalQueue",
+        "Namespace",
+        "Node",
+        "NodePool",
+        "ResourceClaimTemplate",
+        "ResourceFlavor",
+        "ResourceSlice",
+    }
+)
 """Kinds that a decision only looks up: they serve as surroundings and are no job of their own."""
 
 _REFERRED_TO: Mapping[Kind, str] = MappingProxyType(
@@ -57,7 +71,7 @@ def fleet_from(paths: Iterable[Path], also: Iterable[Document] = ()) -> tuple[Fl
     return found.fleet, found.problems
 
 
-def offline(paths: Iterable[Path], also: Iterable[Document] = ()) -> Offline:
+def offline(paths: Iterable[Path], also: Iterable[Document] = (), *, model_labels: tuple[str, ...] = ()) -> Offline:
     """What the documents in these files, and `also`, tell of a cluster.
 
     Nodes make the fleet; one that comes twice counts as its last one (snapshots may overlap). Where Pods are among
@@ -82,6 +96,7 @@ def offline(paths: Iterable[Path], also: Iterable[Document] = ()) -> Offline:
     read = read_fleet(
         ((one.source, one.object) for one in documents),
         used=usage.used if seen else None,
+        model_labels=model_labels,
         grows=growth(one.object for one in documents),
     )
     problems += [Unreadable(place, fault) for place, fault in read.faults]

@@ -1,1 +1,2 @@
-"""What meets a live cluster: kopf's operator and handlers, the node reflector, the webhook configurations."""
+"""What meets a live cluster: kopf's operator and handlers, what is followed of the cluster, the webhook
+configurations."""

@@ -12,7 +12,7 @@ from webhook.catalog.accelerators import accelerators
 from webhook.cluster.world import Worlds
 from webhook.fleet.build import build_fleet, changed_fleet
 from webhook.fleet.listed import Slice, devices_of, read_slice
-from webhook.fleet.nodes import follow, read_node
+from webhook.fleet.nodes import follow, read_node, with_slices
 from webhook.fleet.pods import Usage
 from webhook.intake.pods import read_pod
 from webhook.model.fleet import Fleet, Listed, Node
@@ -213,7 +213,7 @@ class SliceFollower:
         # A node that is not for us without its slices is read again with its next status.
         node = self._live.changed_nodes.get(name, self._live.nodes.items.get(name))
         if node is not None and node.listed != (listed := self.of(name)):
-            self._live.changed_nodes[name] = replace(node, listed=listed)
+            self._live.changed_nodes[name] = with_slices(node, listed)
             self._live.change()
 
 

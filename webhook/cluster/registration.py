@@ -1,12 +1,13 @@
 """The webhook configurations: which requests the API server sends here at all.
 
-`python -m webhook.cluster.registration` prints manifests/webhooks.yaml. The conditions are generated from the catalog,
-so that a kind or a device known there is one that reaches us. Each step into an object is optional: a condition that
-fails on what it looks at would, under `failurePolicy: Fail`, refuse a job that is none of our business.
+`samestep webhooks` prints them, and manifests/webhooks.yaml is what it prints without a policy. The conditions are
+generated from the catalog, so that a kind or a device known there is one that reaches us. Each step into an object is
+optional: a condition that fails on what it looks at would, under `failurePolicy: Fail`, refuse a job that is none of
+our business.
 """
 
-import sys
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import yaml
@@ -23,6 +24,13 @@ IGNORE_LABEL = "samestep.dev/ignore"
 # The validating one may take longer: it is called last, when all mutating ones have had their time.
 _TIMEOUT_S = {Stage.MUTATE: 2, Stage.VALIDATE: 3}
 
+# What CEL takes behind a dot (cel-spec, SELECTOR and RESERVED); any other name of a field is an index.
+_SELECTOR = re.compile(
+    r"(?!(?:as|break|const|continue|else|false|for|function|if|import|in|let|loop|namespace|null|package|return|true"
+    r"|var|void|while)\Z)[A-Za-z_]\w*\Z",
+    re.ASCII,
+)
+
 
 def webhook_configurations(client_config: Mapping[str, Any], kinds: Workloads | None = None) -> list[dict[str, Any]]:
     """The mutating and the validating configuration, for these kinds (those of the catalog where None).
@@ -34,11 +42,11 @@ def webhook_configurations(client_config: Mapping[str, Any], kinds: Workloads | 
     return [_configuration(handler, stage, client_config, known) for handler, stage in STAGES.items()]
 
 
-def manifest() -> str:
-    """manifests/webhooks.yaml."""
+def manifest(kinds: Workloads | None = None) -> str:
+    """Both for our Service, as YAML; manifests/webhooks.yaml where no other kinds than the catalog's are given."""
     service = {"service": {"name": "samestep", "namespace": NAMESPACE, "port": 443}}
-    told = "# Generated from the catalog: python -m webhook.cluster.registration\n"
-    return told + yaml.safe_dump_all(webhook_configurations(service), sort_keys=False, width=1000)
+    told = "# Generated from the kinds of job that can be read: samestep webhooks\n"
+    return told + yaml.safe_dump_all(webhook_configurations(service, kinds), sort_keys=False, width=1000)
 
 
 def _configuration(handler: str, stage: Stage, client_config: Mapping[str, Any], known: Workloads) -> dict[str, Any]:
@@ -130,22 +138,26 @@ def _no_child(known: Workloads) -> str:
 
 
 def _asks(roles: Roles) -> str:
-    at, pod = ".?".join(("object", *roles.at)), ".?".join((*roles.template, "spec"))
+    at, pod = f"object{_optional(roles.at)}", _optional((*roles.template, "spec"))
     if roles.each is Each.ONE:
-        return _pod_asks(f"{at}.?{pod}")
-    if roles.each is Each.ITEM:
-        return f"{at}.orValue([]).exists(r, {_pod_asks(f'r.?{pod}')})"
-    one = ".".join(("object", *roles.at)) + "[r]"
-    return f"{at}.orValue({{}}).exists(r, {_pod_asks(f'{one}.?{pod}')})"
+        return _pod_asks(f"{at}{pod}")
+    one = "".join(("object", *(f".{step}" if _SELECTOR.match(step) else f"['{step}']" for step in roles.at), "[r]"))
+    return _any("r", (at,), _pod_asks(f"{'r' if roles.each is Each.ITEM else one}{pod}"))
+
+
+def _optional(path: Iterable[str]) -> str:
+    return "".join(f".?{step}" if _SELECTOR.match(step) else f"[?'{step}']" for step in path)
 
 
 def _pod_asks(spec: str) -> str:
-    containers = f"{spec}.?containers.orValue([]) + {spec}.?initContainers.orValue([])"
-    amounts = " || ".join(
-        f"c.?resources.?{part}.orValue({{}}).exists(k, {' || '.join(_is_device('k'))})"
-        for part in ("limits", "requests")
-    )
-    return f"({containers}).exists(c, {amounts} || c.?resources.?claims.hasValue())"
+    named = _any("k", ("c.?resources.?limits", "c.?resources.?requests"), " || ".join(_is_device("k")))
+    return _any("c", (f"{spec}.?containers", f"{spec}.?initContainers"), f"{named} || c.?resources.?claims.hasValue()")
+
+
+def _any(each: str, optionals: Iterable[str], holds: str) -> str:
+    """Whether it holds for any element of any of these. A null is there, and an error for all that is asked of it: the
+    API server itself writes one for the containers of a pod that has none."""
+    return f"[{', '.join(optionals)}].exists(o, o.orValue(null) != null && o.value().exists({each}, {holds}))"
 
 
 def _is_device(key: str) -> Iterator[str]:
@@ -161,7 +173,3 @@ def _with_path(client_config: Mapping[str, Any], path: str) -> dict[str, Any]:
     if "url" in client_config:
         return {**client_config, "url": f"{client_config['url'].rstrip('/')}{path}"}
     return {**client_config, "service": {**client_config["service"], "path": path}}
-
-
-if __name__ == "__main__":
-    sys.stdout.write(manifest())

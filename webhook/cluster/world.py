@@ -93,8 +93,11 @@ class Worlds:
     def promise(self, review: Review) -> None:
         """An answer has been given. What it pinned counts as in use until its pods are bound, or for a minute."""
         if review.verdict is Verdict.PIN and review.request.stage is Stage.MUTATE and not review.request.dry_run:
-            since = review.request.now - PROMISED_FOR_S
-            self._promises = (*(one for one in self._promises if one.given_at > since), *_promised(review))
+            since, new = review.request.now - PROMISED_FOR_S, tuple(_promised(review))
+            # A job that is created again was refused after us, or has been deleted.
+            own = {(one.namespace, one.job) for one in new if one.job}
+            old = (one for one in self._promises if one.given_at > since and (one.namespace, one.job) not in own)
+            self._promises = (*old, *new)
             self._current = None
 
     def bound(self, pod: Pod) -> None:
@@ -135,6 +138,6 @@ def _promised(review: Review) -> Iterator[Promise]:
         return
     for role in job.device_roles:
         if role.pods:
-            yield Promise(
-                review.request.now, job.namespace, decision.models[0].product, role.device, role.devices, role.pods
-            )
+            name = "" if job.name.endswith("*") else job.name
+            product = decision.models[0].product
+            yield Promise(review.request.now, job.namespace, name, product, role.device, role.devices, role.pods)

@@ -273,8 +273,12 @@ def _nothing_known(pool: TargetPool, treatment: Treatment) -> tuple[Finding, ...
 
 
 def _unbound(case: Case) -> tuple[Promise, ...]:
-    """Pins given longer ago bind no more: the job may have been refused after us, or wait for something else."""
-    return tuple(one for one in case.promises if case.now - one.given_at <= PROMISED_FOR_S)
+    """What is promised to other jobs. Pins given longer ago bind no more: the job may have been refused after us, or
+    wait for something else."""
+    own = (case.job.namespace, case.job.name)  # "ddp-*" while the name is still to be generated: nobody's
+    return tuple(
+        one for one in case.promises if case.now - one.given_at <= PROMISED_FOR_S and (one.namespace, one.job) != own
+    )
 
 
 def _age(case: Case) -> dict[str, int]:

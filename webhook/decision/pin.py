@@ -54,6 +54,12 @@ def writable(role: Role, key: str, values: tuple[str, ...]) -> bool:
     return role.overlay.takes_selector if by_selector else role.overlay.takes_affinity
 
 
+def takes_affinity(role: Role, pin: Pin) -> bool:
+    """Whether the pin is written into the role's affinity: for several values, and beside a selector that stands."""
+    selected = dict(role.placement.node_selector)
+    return len(pin.values) > 1 or (pin.key in selected and not pin.moved_from)
+
+
 def narrowed(role: Role, pin: Pin) -> Role:
     """The role as it reads with the pin written into it: in nodeSelector for one value, in every term for several."""
     place = role.placement

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from operator import or_
 
+from webhook.catalog.accelerators import accelerators
 from webhook.fleet.packing import Ask, first_fit
 from webhook.fleet.room import fits, free_devices, pods_up_to
 from webhook.fleet.select import held_back, reachable
@@ -25,7 +26,7 @@ class RolePool:
     """One device role: the nodes of the fleet on which a pod of it may land, and those of each model among them.
 
     `index` is its place in the job; `shape` is what a pod of it asks for, as a key. `now` are those of its nodes whose
-    passing state keeps no pod out.
+    passing state keeps no pod out, and `takes` those of them that can take one now, where what is free is known.
     """
 
     index: int
@@ -34,6 +35,7 @@ class RolePool:
     column: DeviceColumn | None
     nodes: Nodes
     now: Nodes
+    takes: Nodes
     models: Mapping[Model, Nodes]
 
 
@@ -69,7 +71,12 @@ class TargetPool:
 
 def target_pool(job: TrainingJob, fleet: Fleet) -> TargetPool:
     """Selectors, affinity, tolerations and resources of each device role, by Kubernetes' own rules."""
-    roles = tuple(_role_pool(index, role, fleet) for index, role in enumerate(job.roles) if role.devices)
+    roles: list[RolePool] = []
+    for index, role in enumerate(job.roles):
+        if role.devices:
+            # Most jobs have one template, or the same one for a master and its workers.
+            alike = next((one for one in roles if _alike(one.role, role)), None)
+            roles.append(replace(alike, index=index, role=role) if alike else _role_pool(index, role, fleet))
     nodes = unknown = two_models = shares = 0
     models: dict[Model, Nodes] = {}
     for pool in roles:
@@ -81,15 +88,24 @@ def target_pool(job: TrainingJob, fleet: Fleet) -> TargetPool:
         for model, bits in pool.models.items():
             models[model] = models.get(model, 0) | bits
     ordered = dict(sorted(models.items(), key=lambda one: one[0].product))
-    return TargetPool(fleet, roles, nodes, unknown, two_models, shares, ordered)
+    return TargetPool(fleet, tuple(roles), nodes, unknown, two_models, shares, ordered)
+
+
+def _alike(one: Role, other: Role) -> bool:
+    return one.device == other.device and one.requests == other.requests and one.placement == other.placement
 
 
 def _role_pool(index: int, role: Role, fleet: Fleet) -> RolePool:
     column = fleet.devices.get(role.device)
     nodes = reachable(fleet, role.placement, now=False) & fits(fleet, role.requests)
+    if role.products and column is not None:
+        wanted = {accelerators().canonical(name) for name in role.products}
+        named = (bits for model, bits in column.models.items() if accelerators().canonical(model.product) in wanted)
+        nodes &= reduce(or_, named, 0)
     models = {model: bits & nodes for model, bits in column.models.items() if bits & nodes} if column else {}
-    now = nodes & ~held_back(fleet, role.placement)
-    return RolePool(index, role, frozenset(role.requests.items()), column, nodes, now, models)
+    now = nodes & ~held_back(fleet, role.placement) if fleet.free is not None else 0
+    takes = now and now & fits(fleet, role.requests, now=True)
+    return RolePool(index, role, frozenset(role.requests.items()), column, nodes, now, takes, models)
 
 
 def _others(models: Mapping[Model, Nodes], gone: frozenset[Model]) -> Mapping[Model, Nodes]:
@@ -147,8 +163,7 @@ def _candidate(
     if short is not None:
         out.append(short.reason)
     promised = taken.get((column.resource, model.product), 0)
-    ready = reduce(or_, (one.now for one in pool.roles if model in one.models), 0)
-    free = free_devices(pool.fleet, column.resource, nodes & ready)
+    free = free_devices(pool.fleet, column.resource, nodes & reduce(or_, (one.now for one in pool.roles)))
     return Candidate(
         model=model,
         nodes=nodes.bit_count(),
@@ -156,7 +171,7 @@ def _candidate(
         usable_mib=usable,
         devices=int(column.there.total(nodes)),
         devices_now=None if free is None else max(free - promised, 0),
-        waits=gang and free is not None and _waits(pool, model, promised),
+        waits=gang and not out and free is not None and _waits(pool, model, promised),
         spread_percent=100 * (most - memory) / memory,
         out=tuple(out),
         short_role=short.role if short else "",
@@ -185,14 +200,15 @@ def _short(pool: TargetPool, model: Model) -> Short | None:
 
 def _waits(pool: TargetPool, model: Model, promised: int) -> bool:
     """Whether the gang does not fit into what is free now, less so many devices that are promised to others."""
-    nodes = {one.index: one.models.get(model, 0) & one.now for one in pool.roles}
-    for role, ask in _asks(pool, nodes):
-        wanted = ask.pods + -(-promised // role.devices)
-        if pods_up_to(pool.fleet, ask.requests, ask.nodes, wanted, now=True) < wanted:
-            return True
+    nodes = {one.index: one.models.get(model, 0) & one.takes for one in pool.roles}
     for resource, (wanted, among) in _devices(pool, nodes).items():
         free = free_devices(pool.fleet, resource, among)
         if free is not None and wanted + promised > free:
+            return True
+    for role, ask in _asks(pool, nodes):
+        wanted = ask.pods + -(-promised // role.devices)
+        held = ask.nodes.bit_count()
+        if held < wanted and pods_up_to(pool.fleet, ask.requests, ask.nodes, wanted, now=True) < wanted:
             return True
     return False
 

@@ -39,7 +39,8 @@ def scope(job: TrainingJob, policy: Policy) -> Scope:
 
     Making a job more coupled is everyone's right; loosening it is the policy's (anyone could opt out otherwise).
     """
-    if not job.device_roles:
+    # Of a part of a device the memory is what the pod asks for, not the card's (volcano#4712).
+    if not job.device_roles or any(role.fraction for role in job.device_roles):
         return Scope(job.coupling, Treatment.NONE)
     wish = job.coupling_wish
     if wish is not None and (policy.coupling or wish is Coupling.SYNCHRONOUS):

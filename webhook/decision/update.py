@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from webhook.decision.decide import Case, decide, memory_withheld, no_node, out_of_memory
-from webhook.decision.pin import narrowed, released, requires, writable
+from webhook.decision.pin import narrowed, released, requires, takes_affinity, writable
 from webhook.decision.pool import TargetPool, candidates, target_pool, told
 from webhook.decision.scope import Treatment
 from webhook.model.finding import Finding
@@ -28,7 +28,7 @@ def decide_update(case: Case, old: TrainingJob, old_sized: Sized, *, by_service_
         # Patches of a runtime may change only while the new object too is suspended (kubeflow/trainer#3043).
         fixed = old.template_fixed or (case.job.pin_patches is not None and case.job.template_fixed)
         if not old.started and not fixed:
-            return _anew(case, old)
+            return _writable(_anew(case, old), case.job)
         decision = _running(kept, old, old_sized)
     if decision is not None and (dropped is None or decision.verdict is Verdict.DENY):
         return decision
@@ -53,16 +53,28 @@ def _anew(case: Case, old: TrainingJob) -> Decision:
     )
     decision = decide(replace(again, job=free, policy=always))
     pin = decision.pin
-    if pin is None:
+    if decision.verdict is Verdict.DENY:
         return decision
-    if pin.key != record.key or len(pin.values) != len(record.values):
-        # Written in another form, it would have to be taken out: what is there is left to stand, as the submitter's.
+    if pin is None or pin.key != record.key or len(pin.values) != len(record.values) or case.job.narrows_only:
+        # It would have to be taken out: since none is needed, to be written in another form, or where selectors can
+        # only be added to. What is there is left to stand, as the submitter's.
         return decide(again)
     left = tuple(index for index in pin.roles if not requires(case.job.roles[index], pin.key, pin.values))
     if not left:
         findings = tuple(one for one in decision.findings if one.code != "SST301")
         return replace(decision, verdict=Verdict.ADMIT, pin=None, findings=findings)
     return replace(decision, pin=replace(pin, roles=left, moved_from=record.values))
+
+
+def _writable(decision: Decision, job: TrainingJob) -> Decision:
+    """The decision without a pin that the kind's own webhook would refuse, and with it the whole update."""
+    pin = decision.pin
+    if pin is None or not job.selector_only or not any(takes_affinity(job.roles[index], pin) for index in pin.roles):
+        return decision
+    facts = {"kind": job.kind.kind, "models": ", ".join(model.name for model in decision.models)}
+    findings = (one for one in decision.findings if one.code != "SST301")
+    refused = Finding("SST307", facts=facts, variant="selector-only")
+    return replace(decision, verdict=Verdict.ADMIT, pin=None, findings=(refused, *findings))
 
 
 def _with(job: TrainingJob, pin: Pin) -> TrainingJob:

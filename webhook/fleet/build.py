@@ -3,11 +3,10 @@
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import NamedTuple, TypeAlias, TypeVar
 
 from webhook.catalog.accelerators import Accelerators
-from webhook.fleet.columns import device_columns
-from webhook.fleet.devices import telling
+from webhook.fleet.columns import changed_columns, device_columns
 from webhook.model.fleet import Fleet, Node, Nodes
 from webhook.model.index import LabelIndex, ThresholdIndex, bits_of
 
@@ -65,14 +64,14 @@ def changed_fleet(
     """The fleet with these nodes as they are now, by name (None: gone), and all others as they were.
 
     `busy` names the nodes whose part of `used` has changed; `model_labels` and `catalog` are those that it was built
-    with. The cost is that of what changed; the result equals a fleet
-    built anew of the same nodes, whose order only it decides: the last node takes the place of one that has gone.
+    with. The cost is that of what changed. The result equals a fleet built anew of the same nodes, in an order of its
+    own: the last node takes the place of one that has gone.
     """
     kept, moves = _moved(fleet, nodes)
     free = _changed_free(fleet, kept, moves, used, busy)
     if not moves:
         return replace(fleet, free=free)
-    labels = _relabelled(fleet.labels, moves)
+    labels = _reindexed(fleet.labels, moves, lambda node: node.labels)
     return replace(
         fleet,
         nodes=kept,
@@ -82,14 +81,12 @@ def changed_fleet(
             ((one.now.name, one.at) for one in moves if one.now),
         ),
         labels=labels,
-        taints=_retainted(fleet.taints, moves),
+        taints=_reindexed(fleet.taints, moves, _keeping_out),
         unschedulable=_marked(fleet.unschedulable, moves, lambda node: node.unschedulable),
         not_ready=_marked(fleet.not_ready, moves, _not_ready),
         resources=_reweighed(fleet.resources, {one.at: _offers(one.now) if one.now else {} for one in moves}),
-        devices=(
-            fleet.devices
-            if all(_same_devices(one, model_labels) for one in moves)
-            else device_columns(kept, model_labels=model_labels, catalog=catalog)
+        devices=changed_columns(
+            fleet.devices, {one.at: one.now for one in moves}, model_labels=model_labels, catalog=catalog
         ),
         known_since=fleet.known_since.changed({one.at: int(one.now.known_since) if one.now else None for one in moves}),
         free=free,
@@ -146,19 +143,6 @@ def _provisioned(labels: Mapping[str, LabelIndex]) -> str:
     return "nodes that Karpenter made" if not _PROVISIONED.isdisjoint(labels) else ""
 
 
-def _same_devices(move: _Move, model_labels: tuple[str, ...]) -> bool:
-    """Whether nothing changed from which devices are read: a taint or a heartbeat says nothing about them."""
-    if move.before is None or move.now is None:
-        return False
-    return _of_devices(move.before, model_labels) == _of_devices(move.now, model_labels)
-
-
-def _of_devices(node: Node, model_labels: tuple[str, ...]) -> Node:
-    labels = telling(node.labels, model_labels)
-    passing: dict[str, Any] = {"taints": (), "unschedulable": False, "ready": True, "deleting": False, "boot_id": ""}
-    return replace(node, labels=labels, name="", uid="", known_since=0.0, **passing)
-
-
 def _labels(nodes: Sequence[Node]) -> dict[str, LabelIndex]:
     # Of most values there is either one node or very many: a list for each of 100,000 single ones takes 10 MiB.
     positions: dict[str, dict[str, int | list[int]]] = defaultdict(dict)
@@ -172,11 +156,8 @@ def _labels(nodes: Sequence[Node]) -> dict[str, LabelIndex]:
                 by_value[value] = [here, position]
             else:
                 here.append(position)
-    return {key: LabelIndex(by_value) for key, by_value in positions.items()}
-
-
-def _relabelled(labels: Mapping[str, LabelIndex], moves: Iterable[_Move]) -> Mapping[str, LabelIndex]:
-    return _reindexed(labels, moves, lambda node: node.labels)
+    # One by one, so that not all is there twice.
+    return {key: LabelIndex(positions.pop(key)) for key in list(positions)}
 
 
 def _taints(nodes: Sequence[Node]) -> dict[tuple[str, str], LabelIndex]:
@@ -185,12 +166,6 @@ def _taints(nodes: Sequence[Node]) -> dict[tuple[str, str], LabelIndex]:
         for identity, value in _keeping_out(node).items():
             positions[identity][value].append(position)
     return {identity: LabelIndex(by_value) for identity, by_value in positions.items()}
-
-
-def _retainted(
-    taints: Mapping[tuple[str, str], LabelIndex], moves: Iterable[_Move]
-) -> Mapping[tuple[str, str], LabelIndex]:
-    return _reindexed(taints, moves, _keeping_out)
 
 
 def _keeping_out(node: Node) -> dict[tuple[str, str], str]:

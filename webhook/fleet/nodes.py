@@ -43,7 +43,7 @@ def read_node(obj: Object, known_since: float = 0.0, slices: tuple[Listed, ...] 
         raise NodeError(f"metadata.name: expected a name, got {name!r:.40}")
     annotations = _map(metadata.get("annotations"))
     kept = read_remembered(annotations[ANNOTATION]) if ANNOTATION in annotations else _NEW
-    return Node(
+    node = Node(
         name=intern(name),
         uid=_text(metadata.get("uid")) or "",
         labels=_labels(labels),
@@ -55,11 +55,26 @@ def read_node(obj: Object, known_since: float = 0.0, slices: tuple[Listed, ...] 
         capacity=_amounts({name: amount for name, amount in capacity.items() if name in devices}),
         known_since=known_since,
         boot_id=_text(_map(status.get("nodeInfo")).get("bootID")) or "",
-        listed=slices or kept.listed or read_registers(annotations),
+        listed=kept.listed or read_registers(annotations),
         last_product=kept.last_product,
         last_memory_mib=kept.last_memory_mib,
         second_product=kept.second_product,
     )
+    return with_slices(node, slices) if slices else node
+
+
+def with_slices(node: Node, slices: tuple[Listed, ...]) -> Node:
+    """The node with the devices that ResourceSlices list for it. Pods ask for them through claims; here they are an
+    amount under the name of the driver, beside those that have a resource name."""
+    drivers = {vendor.name: driver for driver, vendor in accelerators().drivers.items()}
+    offered: dict[str, int] = {}
+    for one in slices:
+        offered[drivers[one.vendor]] = offered.get(drivers[one.vendor], 0) + one.count
+    kept, whole = (
+        {name: amount for name, amount in amounts.items() if name not in accelerators().drivers}
+        for amounts in (node.allocatable, node.capacity)
+    )
+    return replace(node, listed=slices, allocatable=kept | offered, capacity=whole | offered)
 
 
 def follow(before: Node, now: Node) -> Node:

@@ -21,22 +21,28 @@ def reachable(fleet: Fleet, placement: Placement, *, now: bool) -> Nodes:
 
     `now` False (*there*): whatever the nodes' passing state, so not Ready, cordoned or tainted under
     `node.kubernetes.io/` keeps no pod out. True: what kube-scheduler would do, with nodes left out that are not Ready
-    or being deleted.
+    or being deleted. A pod that names its node passes by the scheduler, so taints do not keep it out, but the kubelet
+    turns it away where selectors or affinity do not match (k8s.io/kubernetes, pkg/kubelet/lifecycle/predicate.go).
     """
     nodes = fleet.every
     for key, value in placement.node_selector:
         nodes &= fleet.labels.get(key, _NOBODY).equal(value)
     if placement.terms is not None:
         nodes &= _any(_term(fleet, term) for term in placement.terms)
-    for identity, values in fleet.taints.items():
-        if not identity[0].startswith(_PASSING):
-            nodes &= ~_kept_out(values, _concerning(placement, identity))
+    if placement.node_name:
+        nodes &= fleet.names.equal(placement.node_name)
+    else:
+        for identity, values in fleet.taints.items():
+            if not identity[0].startswith(_PASSING):
+                nodes &= ~_kept_out(values, _concerning(placement, identity))
     return nodes & ~held_back(fleet, placement) if now else nodes
 
 
 def held_back(fleet: Fleet, placement: Placement) -> Nodes:
     """The nodes that only their passing state keeps such pods from."""
     nodes = fleet.not_ready
+    if placement.node_name:
+        return nodes
     for identity, values in fleet.taints.items():
         if identity[0].startswith(_PASSING):
             nodes |= _kept_out(values, _concerning(placement, identity))

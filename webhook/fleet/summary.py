@@ -139,8 +139,7 @@ def _of_devices(node: Node, reading: Reading) -> Iterator[str]:
         elif capacity and offers_shares(node, vendor):
             yield f"cut into slices: none of {capacity} {resource} is whole"
     if not offers:
-        only_listed = node.listed and not any(map(reading.catalog.vendor_of, node.allocatable))
-        yield "devices through DRA alone" if only_listed else "offers no device: driver or device plugin not running"
+        yield "offers no device: driver or device plugin not running"
 
 
 def _content(node: Node, resource: str, reading: Reading) -> Content:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from webhook.catalog.flags import Meaning, Means
 from webhook.catalog.launchers import launchers
 from webhook.intake.commands import Invocation, Variables
+from webhook.intake.trainer import launched_with
 from webhook.intake.words import Listed, Number
 from webhook.model.finding import Finding
 from webhook.model.job import Batch, Edit, Reading, Told
@@ -129,7 +130,8 @@ def _told(invocation: Invocation) -> dict[Means, Seen | None]:
     launchers."""
     table = _table(invocation)
     found = _flags(invocation, table)
-    for one in (one for read in invocation.configurations.values() for one in read):
+    configurations = [*invocation.configurations.values(), *launched_with(invocation).values()]
+    for one in (one for read in configurations for one in read):
         for meaning, number in one.numbers(one.parser.batch if one.parser else table):
             if meaning.means not in found and (seen := _seen(meaning, number, invocation)):
                 found[meaning.means] = seen

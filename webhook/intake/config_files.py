@@ -20,7 +20,8 @@ MOST_BYTES = 256 << 10
 # A reference has no version: the object is one, whatever it is served as.
 _CONFIG_MAP = Kind("", "", "ConfigMap")
 # A file of a person has a few kilobytes, and YAML takes a hundred times as long as JSON.
-_LONGEST = 64 << 10
+LONGEST = 64 << 10
+_LONGEST_PATH = 1024
 _MOST_WRITTEN = 16
 _MOST_FAULTS = 8
 
@@ -87,7 +88,7 @@ class Files:
 
     def _read(self, file: File) -> Tree | None:
         text = file.word.text
-        if len(text) > _LONGEST or UNREAD in text or not self.budget.take(len(text)):
+        if len(text) > LONGEST or UNREAD in text or not self.budget.take(len(text)):
             return None
         found = parsed(text, toml=file.name.endswith(".toml"))
         if not isinstance(found, Fault):
@@ -100,20 +101,30 @@ class Files:
     def entered(self, directory: str) -> "Files":
         """After `cd`."""
         unknown = not directory or UNREAD in directory or directory.startswith(("-", "~"))
-        return self._changed(directory=f"{UNREAD}{self._directory[:64]}" if unknown else self._resolved(directory))
+        into = "" if unknown else self._resolved(directory)
+        # One that is not known is like no other: a mark more than that before it.
+        return self._changed(
+            directory=into if into and len(into) <= _LONGEST_PATH else f"{UNREAD}{self._directory[:64]}"
+        )
 
     def written(self, path: str, content: Word | None, *, appends: bool = False) -> "Files":
         """After something was written there; None: nobody knows what."""
         if not path or UNREAD in path:
             return self
         at = self._resolved(path)
-        if appends and content is not None:
-            before = self.find(path)
-            content = before and Word(before.word.text + content.text, (*before.word.pieces, *content.pieces), "")
-        if content is None or (len(self._held) >= _MOST_WRITTEN and at not in self._held):
+        before = self.find(path) if appends else None
+        size = sum(len(word.text) + len(word.pieces) for word in (before and before.word, content) if word)
+        if appends and before is None:
+            content = None
+        if content is None or size > LONGEST or not self.budget.take(size) or not self._has_room(at):
             return self._changed(at, None) if at in self._held or at in self._mounted else self
+        if before is not None:
+            content = Word(before.word.text + content.text, (*before.word.pieces, *content.pieces), "")
         origin = next((piece.origin for piece in content.pieces if piece.origin is not None), None)
         return self._changed(at, File(path, content, dotted(origin.path) if origin else ""))
+
+    def _has_room(self, at: str) -> bool:
+        return at in self._held or len(self._held) < _MOST_WRITTEN
 
     def _changed(self, at: str = "", file: File | None = None, *, directory: str | None = None) -> "Files":
         after = Files(self.budget, self._directory if directory is None else directory, self._mounted)

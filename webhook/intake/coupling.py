@@ -25,9 +25,9 @@ def read_coupling(
     """The coupling of the roles with devices, and what decided it, in a few words.
 
     Single and OneNode go before anything that a launcher says: a process group inside one pod binds no other pod.
-    `grouped`: the object is one pod of a group whose others are objects of their own. `every` is every role of the job:
-    ranks that are told to be asynchronous are where one of these serves parameters. An annotation is not looked at:
-    whether it counts is the policy's say.
+    `grouped`: the object says that it is one pod of a group whose others are objects of their own. `every` is every
+    role of the job: ranks that are told to be asynchronous are where one of these serves parameters. An annotation is
+    not looked at: whether it counts is the policy's say.
     """
     if not roles:
         return Coupling.SINGLE, "no accelerator asked for"

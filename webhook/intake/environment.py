@@ -41,6 +41,11 @@ class Environment:
     def __contains__(self, name: str) -> bool:
         return name in self._known
 
+    @property
+    def unset(self) -> tuple[str, ...]:
+        """The variables whose value is not in the object."""
+        return tuple(name for name, known in self._known.items() if known is None)
+
     def sets_any(self, names: frozenset[str]) -> bool:
         """Whether any of these variables is set here."""
         return not names.isdisjoint(self._known)

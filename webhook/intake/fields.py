@@ -10,7 +10,8 @@ from webhook.model.placement import Pointer
 from webhook.model.request import Object
 
 EMPTY: Object = MappingProxyType({})
-_INT32 = (1 << 31) - 1
+MOST = (1 << 31) - 1
+"""The largest number that Kubernetes takes for one of pods."""
 
 
 class Unreadable(Exception):
@@ -114,9 +115,9 @@ def count(source: Object, path: tuple[str, ...], at: Pointer = ()) -> int | None
         return None
     if isinstance(value, float) and value.is_integer():
         value = int(value)
-    if type(value) is int and 0 <= value <= _INT32:
+    if type(value) is int and 0 <= value <= MOST:
         return value
-    raise Unreadable((*at, *path), f"a whole number from 0 to {_INT32}", value)
+    raise Unreadable((*at, *path), f"a whole number from 0 to {MOST}", value)
 
 
 def flag(source: Object, path: tuple[str, ...]) -> bool:

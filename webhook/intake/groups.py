@@ -1,6 +1,7 @@
 """Pods that belong together without an object that says so: their group, by label or annotation, or their owner."""
 
 from dataclasses import replace
+from typing import NamedTuple
 
 from webhook.intake.fields import mapping
 from webhook.intake.roles import RawRole
@@ -10,19 +11,28 @@ from webhook.model.workload import Workload
 _MOST = 1_000_000
 
 
-def read_group(metadata: Object, workload: Workload) -> tuple[str, int]:
-    """The name of the group that this object is part of, or the uid of its controller, or empty; and the number of the
-    group's pods, 0 where it is not said. Raises Unreadable where labels or annotations are no map."""
+class Group(NamedTuple):
+    """`name` of the pod group that this object says it is part of, or the uid of its controller, or empty. `said`: it
+    is a pod group, whose pods belong together; those of one controller may be replicas as well. `total` is the number
+    of the group's pods, 0 where it is not said."""
+
+    name: str = ""
+    said: bool = False
+    total: int = 0
+
+
+def read_group(metadata: Object, workload: Workload) -> Group:
+    """The group of this object. Raises Unreadable where labels or annotations are no map."""
     groups = workload.groups
     if groups is None:
-        return "", 0
+        return Group()
     labels = mapping(metadata, "labels", ("metadata",))
     annotations = mapping(metadata, "annotations", ("metadata",))
     named = [labels.get(key) for key in groups.labels] + [annotations.get(key) for key in groups.annotations]
     name = next((one for one in named if isinstance(one, str)), "")
     total = annotations.get(groups.total)
     number = int(total) if isinstance(total, str) and total.isascii() and total.isdigit() and len(total) < 10 else 0
-    return name or _owner(metadata), min(number, _MOST) if name else 0
+    return Group(name, said=True, total=min(number, _MOST)) if name else Group(_owner(metadata))
 
 
 def member(role: RawRole, total: int) -> RawRole:

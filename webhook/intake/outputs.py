@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from webhook.intake.config_files import Files
+from webhook.intake.config_files import LONGEST, Files
 from webhook.intake.words import UNREAD, Line, Piece, Word
 
 _COPIES = frozenset({"cp", "mv", "ln"})
@@ -23,7 +23,8 @@ def output_of(line: Line, read: Word | None, files: Files) -> Word | None:
             return read
         case "cat", _:
             found = [files.find(path) for path in arguments]
-            return _joined([file.word for file in found if file]) if all(found) else None
+            known = all(found) and sum(len(file.word.text) for file in found if file) <= LONGEST
+            return _joined([file.word for file in found if file]) if known else None
         case "tee", _:
             return read
         case "echo", _:

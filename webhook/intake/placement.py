@@ -9,7 +9,7 @@ _OPERATORS: dict[object, Operator] = {operator.value: operator for operator in O
 
 
 def read_placement(spec: Object, at: Pointer) -> Placement:
-    """nodeSelector, required node affinity and tolerations of a pod spec. Raises Unreadable."""
+    """nodeSelector, required node affinity, tolerations and nodeName of a pod spec. Raises Unreadable."""
     selector = mapping(spec, "nodeSelector", at)
     for key, value in selector.items():
         if not isinstance(key, str):
@@ -25,6 +25,7 @@ def read_placement(spec: Object, at: Pointer) -> Placement:
         tolerations=tuple(
             _toleration(one, (*at, "tolerations", index)) for index, one in enumerate(objects(spec, "tolerations", at))
         ),
+        node_name=text(spec, "nodeName", at),
     )
 
 

@@ -1,29 +1,27 @@
 """From an object to a `TrainingJob`: what the engine reads of every kind, by its entry in workloads.yaml."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from webhook.catalog.workloads import workloads
 from webhook.intake.annotations import read_annotations
-from webhook.intake.batch import Sighting, read_batch, sightings
-from webhook.intake.commands import Invocation, invocations, scripted
+from webhook.intake.batch import read_batch
+from webhook.intake.claims import ClaimTemplates
 from webhook.intake.coupling import read_coupling
-from webhook.intake.environment import Environment
-from webhook.intake.evidence import Evidence, evidence
-from webhook.intake.fields import Unreadable, found, mapping, objects, text
+from webhook.intake.fields import Unreadable, found, mapping, text
 from webhook.intake.groups import member, read_group
 from webhook.intake.overlays import DEFINITION
 from webhook.intake.places import IN_PLACE, Places
 from webhook.intake.roles import RawRole, Told, finished, read_roles
 from webhook.intake.runtime import read_run, runtime_of
-from webhook.intake.settings import read_told, trainers_told
+from webhook.intake.settings import read_told
+from webhook.intake.signals import disagreements
+from webhook.intake.spoken import Around, read_spoken
 from webhook.intake.strange import strange_accelerators
-from webhook.intake.words import Budget
 from webhook.intake.wrapped import Held, held_objects
 from webhook.model.finding import Finding
-from webhook.model.job import Coupling, PinPatches, PinRecord, Program, TrainingJob
-from webhook.model.job import Told as TrainerTold
+from webhook.model.job import Coupling, PinPatches, PinRecord, TrainingJob
 from webhook.model.paths import dotted, printable
 from webhook.model.request import Kind, Object, User
 from webhook.model.surroundings import NOTHING_IN_VIEW, Surroundings
@@ -57,26 +55,27 @@ def read_job(
     user: User,
     known: Workloads | None = None,
     surroundings: Surroundings = NOTHING_IN_VIEW,
+    config_maps: bool = False,
 ) -> TrainingJob | Wrapper | Outside:
     """What matters of an object of this kind, created in this namespace by this user.
 
     `known` are the kinds that can be read, those of the catalog where it is None; `surroundings` the objects that a job
-    may refer to. A field of the job whose type is wrong puts it outside with SST101 naming the field: the API server
-    says it better. An annotation of ours that cannot be read is a finding (SST106) on the job. Never raises, whatever
-    JSON `obj` is.
+    may refer to, of which files in ConfigMaps are read where `config_maps` says so. A field of the job whose type is
+    wrong puts it outside with SST101 naming the field: the API server says it better. An annotation of ours that cannot
+    be read is a finding (SST106) on the job. Never raises, whatever JSON `obj` is.
     """
     known = workloads() if known is None else known
     workload = known.of(kind)
     if workload is None:
         return Outside(f"{kind} is not a kind of training job that Samestep reads", strange_accelerators(obj, kind))
     if workload.serves:
-        return Outside(f"{kind} serves")
+        return Outside(f"out of scope: {kind} serves")
     try:
         if not isinstance(obj, dict):
             raise Unreadable((), "a map", obj)
         if workload.wraps:
             return Wrapper(tuple(held_objects(obj, workload, namespace)))
-        return _read(Subject(obj, workload, kind, namespace, user, known, surroundings))
+        return _read(Subject(obj, workload, kind, namespace, user, known, surroundings, config_maps))
     except Unreadable as fault:
         return Outside("a field of it could not be read", (fault.finding(),))
 
@@ -91,35 +90,41 @@ class Subject(NamedTuple):
     user: User
     known: Workloads
     surroundings: Surroundings
+    config_maps: bool
 
 
 def _read(subject: Subject) -> TrainingJob | Outside:
     workload, metadata = subject.workload, mapping(subject.source, "metadata", ())
     if workload.only_with and workload.only_with not in mapping(metadata, "annotations", ("metadata",)):
-        return Outside(f"{subject.kind} serves, unless annotated with {workload.only_with}")
+        return Outside(f"out of scope: {subject.kind} serves, unless annotated with {workload.only_with}")
     parent = _parent(metadata, subject.user, subject.known)
     if parent is not None and parent.children is Children.SERVING:
-        return Outside(f"made by a {parent.kind}, which serves")
+        return Outside(f"out of scope: made by a {parent.kind}, which serves")
     return _job(subject, metadata, parent)
 
 
 def _job(subject: Subject, metadata: Object, parent: Workload | None) -> TrainingJob:
     source, workload = subject.source, subject.workload
     annotations = read_annotations(metadata)
-    group, total = read_group(metadata, workload)
+    group = read_group(metadata, workload)
     pods = _pods(subject, annotations.record)
-    raw_roles = [member(role, total) for role in pods.roles]
+    raw_roles = [member(role, group.total) for role in pods.roles]
     device_roles = [role for role in raw_roles if role.devices]
-    read = _commands(raw_roles, source, workload, pods.places)
-    told = [(one.role, spoken) for one in read for spoken in one.evidence]
+    files = subject.surroundings if subject.config_maps else NOTHING_IN_VIEW
+    spoken = read_spoken(raw_roles, source, workload, Around(pods.places, subject.namespace, files))
+    told, trained = spoken.told, read_told(spoken.trainers)
     ranks = [role for role in device_roles if role.name not in workload.apart] or device_roles
-    coupling, because = read_coupling(source, workload, ranks, told, grouped=bool(group))
+    coupling, because = read_coupling(source, workload, ranks, told, every=raw_roles, grouped=group.said)
     if pods.unseen is not None:
         coupling, because = Coupling.UNKNOWN, "its pods are not in view"
-    batch, disagreements = read_batch([seen for one in read for seen in one.batch], annotations.micro_batch)
+    devices = sum(role.pods * role.devices for role in device_roles)
+    batch, differing = read_batch(spoken.batch, annotations.micro_batch, told=trained, devices=devices)
     held_back = _held_back(source, workload)
     started = _started(source, workload) if workload.started is not None else not held_back
-    findings = [*annotations.findings, *disagreements]
+    findings = [*annotations.findings, *differing, *spoken.faults]
+    if device_roles:
+        findings += disagreements(device_roles, told)
+    findings += (one for role in raw_roles for one in role.resources.unread)
     if pods.unseen is not None:
         findings.append(pods.unseen)
     elif not device_roles:
@@ -132,8 +137,9 @@ def _job(subject: Subject, metadata: Object, parent: Workload | None) -> Trainin
         coupling=coupling,
         coupling_because=because,
         batch=batch,
-        told=read_told([trained for one in read for trained in one.trainers]),
-        programs=tuple(ran for one in read for ran in one.programs),
+        told=trained,
+        programs=spoken.programs,
+        containers=spoken.containers,
         declared=annotations.declared,
         coupling_wish=annotations.coupling,
         record=annotations.record,
@@ -141,8 +147,9 @@ def _job(subject: Subject, metadata: Object, parent: Workload | None) -> Trainin
         started=started,
         template_fixed=workload.template is Template.UNTIL_STARTED and (started or not held_back),
         selector_only=workload.selector_only,
+        narrows_only=workload.narrows_only,
         pin_patches=pods.patches,
-        group=group,
+        group=group.name,
         child_of=Kind(parent.group, parent.versions[0], parent.kind) if parent is not None else None,
         annotations_are_a_map=annotations.are_a_map,
         findings=tuple(findings),
@@ -160,73 +167,17 @@ class _Pods(NamedTuple):
 
 def _pods(subject: Subject, record: PinRecord | None) -> _Pods:
     source, workload = subject.source, subject.workload
+    templates = ClaimTemplates(subject.namespace, subject.surroundings)
     if workload.runtime is None:
-        return _Pods(read_roles(source, workload))
+        return _Pods(read_roles(source, workload, templates))
     jobset = subject.known.of_any_version(*_JOB_SET) or workloads().of_any_version(*_JOB_SET)
     assert jobset is not None
     reference = runtime_of(source, workload.runtime, subject.namespace)
     name, runtime = f"{reference.kind.kind} {reference.name}", subject.surroundings.get(reference)
     if runtime is None:
         return _Pods([], unseen=Finding("SST104", dotted(workload.runtime), {"reference": printable(name)}))
-    run = read_run(source, name, runtime, jobset, record, subject.surroundings.get(DEFINITION))
+    run = read_run(source, name, runtime, jobset, record, subject.surroundings.get(DEFINITION), templates)
     return _Pods(run.roles, run.places, run.patches)
-
-
-class _Read(NamedTuple):
-    """What one container of a role says."""
-
-    role: RawRole
-    evidence: list[Evidence]
-    batch: list[Sighting]
-    trainers: list[TrainerTold]
-    programs: list[Program]
-
-
-def _commands(roles: Sequence[RawRole], source: Object, workload: Workload, places: Places) -> list[_Read]:
-    """What each container with devices says, and the command lines outside the pods. Where all these say nothing, the
-    roles without devices speak for them: the launcher of an MPI job holds the command, its workers only listen."""
-    budget = Budget()
-    anywhere = any(role.devices for role in roles)
-    read = [*_scripts(roles, source, workload, budget)] if anywhere else []
-    read += [_container(role, index, budget, places) for role in roles for index in role.resources.containers]
-    if any(one.evidence or one.batch or one.trainers for one in read):
-        return read
-    for role in roles:
-        if not role.devices:
-            containers = objects(role.pod, "containers", role.spec)
-            read += [_container(role, index, budget, places) for index in range(len(containers))]
-    return read
-
-
-def _container(role: RawRole, index: int, budget: Budget, places: Places) -> _Read:
-    container, at = objects(role.pod, "containers", role.spec)[index], (*role.spec, "containers", index)
-    try:
-        environment = Environment(container, at, budget, places)
-        programs = invocations(container, at, environment, budget)
-        image = text(container, "image", at)
-    except Unreadable as fault:
-        raise places.of_fault(fault) from None
-    seen = sightings(programs, environment, at)
-    return _Read(role, evidence(programs, environment), seen, trainers_told(programs, at), _ran(programs, image))
-
-
-def _scripts(roles: Sequence[RawRole], source: Object, workload: Workload, budget: Budget) -> Iterator[_Read]:
-    """Command lines outside the pods: they speak for the roles with devices."""
-    role = next(role for role in roles if role.devices)
-    for path in workload.scripts:
-        written = found(source, path)
-        if written is None:
-            continue
-        if not isinstance(written, str):
-            raise Unreadable(path, "a string", written)
-        environment = Environment({}, path, budget)
-        programs = scripted(written, path, environment, budget)
-        seen = sightings(programs, environment, path)
-        yield _Read(role, evidence(programs, environment), seen, trainers_told(programs, path), _ran(programs))
-
-
-def _ran(programs: Sequence[Invocation], image: str = "") -> list[Program]:
-    return [Program(image, tuple(one.words.texts[one.start :])) for one in programs] or [Program(image)]
 
 
 def _held_back(source: Object, workload: Workload) -> bool:
@@ -245,6 +196,15 @@ def _started(source: Object, workload: Workload) -> bool:
         return workload.started is not None and bool(found(source, workload.started))
     except Unreadable:
         return False
+
+
+def name_of(obj: Object) -> str:
+    """What to call an object in a message; empty where it has no name that can be read."""
+    metadata = obj.get("metadata")
+    try:
+        return _name(metadata) if isinstance(metadata, dict) else ""
+    except Unreadable:
+        return ""
 
 
 def _name(metadata: Object) -> str:

@@ -1,23 +1,45 @@
 """What has to be in view to read a job: the objects that it refers to."""
 
+from collections.abc import Iterator
+
 from webhook.catalog.workloads import workloads
-from webhook.intake.fields import Unreadable
+from webhook.intake.claims import claim_template
+from webhook.intake.config_files import MOST_CONFIG_MAPS, mounted_config_maps
+from webhook.intake.fields import Unreadable, objects
 from webhook.intake.overlays import DEFINITION
+from webhook.intake.roles import pod_specs
 from webhook.intake.runtime import runtime_of
+from webhook.model.placement import Pointer
 from webhook.model.policy import Policy
 from webhook.model.request import Kind, Object
 from webhook.model.surroundings import Reference
+from webhook.model.workload import Workloads
 
 
-def references(obj: Object, kind: Kind, namespace: str, policy: Policy) -> tuple[Reference, ...]:  # noqa: ARG001
+def references(
+    obj: Object, kind: Kind, namespace: str, policy: Policy, known: Workloads | None = None
+) -> tuple[Reference, ...]:
     """What an object of this kind in this namespace refers to, as far as `policy` wants to know. Never raises.
 
-    What a wrapper holds is not looked at: its jobs are decided when they are created, and ask then.
+    What a wrapper holds is not looked at: its jobs are decided when they are created, and ask then. What a runtime
+    refers to is not looked at either: it is another object's.
     """
-    workload = workloads().of(kind)
-    if workload is None or workload.runtime is None:
+    workload = (workloads() if known is None else known).of(kind)
+    if workload is None or not isinstance(obj, dict):
         return ()
     try:
-        return (runtime_of(obj, workload.runtime, namespace), DEFINITION)
+        if workload.runtime is not None:
+            return (runtime_of(obj, workload.runtime, namespace), DEFINITION)
+        return tuple(dict.fromkeys(_of_pods([*pod_specs(obj, workload)], namespace, policy)))
     except Unreadable:
         return ()
+
+
+def _of_pods(pods: list[tuple[Object, Pointer]], namespace: str, policy: Policy) -> Iterator[Reference]:
+    for pod, at in pods:
+        for index, entry in enumerate(objects(pod, "resourceClaims", at)):
+            if (template := claim_template(entry, (*at, "resourceClaims", index), namespace)) is not None:
+                yield template
+    if policy.config_maps:
+        mounted = dict.fromkeys(one for pod, _ in pods for one in mounted_config_maps(pod, namespace))
+        yield from [*mounted][:MOST_CONFIG_MAPS]

@@ -6,7 +6,9 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from webhook.catalog.accelerators import accelerators
-from webhook.intake.fields import EMPTY, Unreadable, mapping, objects
+from webhook.intake.claims import Claims, ClaimTemplates
+from webhook.intake.fields import EMPTY, Unreadable, mapping, objects, text
+from webhook.model.finding import Finding
 from webhook.model.placement import Pointer
 from webhook.model.quantity import QuantityError, milli, units
 from webhook.model.request import Object
@@ -16,17 +18,22 @@ _POD_LEVEL = re.compile(r"(?:cpu|memory|hugepages-.*)\Z", re.DOTALL)
 
 class Resources(NamedTuple):
     """`requests` of one pod: CPU in thousandths under "cpu", everything else in whole units, nothing that is zero.
-    `device` is the first accelerator resource among them, or empty. `containers` holds those with devices, by index."""
+    `device` is the first accelerator resource among them, or device class of its claims, or empty. `containers` holds
+    those with devices, by index. `products` are those that its claims name, none where any will do; `unread` tells what
+    claims ask for that is not in view."""
 
     requests: Mapping[str, int]
     device: str
     containers: Sequence[int]
+    products: tuple[str, ...] = ()
+    unread: tuple[Finding, ...] = ()
 
 
-def read_resources(spec: Object, at: Pointer) -> Resources:
+def read_resources(spec: Object, at: Pointer, templates: ClaimTemplates | None = None) -> Resources:
     """The effective request of a pod, as k8s.io/component-helpers has it (resource.PodRequests): the larger of what its
     containers and sidecars ask for together and what any init container asks for beside the sidecars started before it;
-    pod-level resources where set (KEP-2837); overhead. A limit without a request counts as one. Raises Unreadable."""
+    pod-level resources where set (KEP-2837); overhead. A limit without a request counts as one. What claims ask for is
+    counted by their `templates`, and not at all without. Raises Unreadable."""
     total: dict[str, int] = {}
     device = ""
     containers: list[int] = []
@@ -43,8 +50,29 @@ def read_resources(spec: Object, at: Pointer) -> Resources:
         _override(total, mapping(spec, "resources", at), (*at, "resources"))
     if overhead := mapping(spec, "overhead", at):
         _add(total, {name: _amount(name, value, at, "overhead") for name, value in overhead.items()})
+    if templates is not None and spec.get("resourceClaims") is not None:
+        return _with_claims(spec, at, templates.read(spec, at), Resources(total, device or _device(total), containers))
     requests = {name: amount for name, amount in total.items() if amount}
     return Resources(requests, device or _device(requests), containers)
+
+
+def _with_claims(spec: Object, at: Pointer, claims: Claims, asked: Resources) -> Resources:
+    """What is asked for by resource name and, once for the whole pod, through claims."""
+    total = dict(asked.requests)
+    _add(total, claims.devices)
+    containers = [
+        index
+        for index, container in enumerate(objects(spec, "containers", at))
+        if index in asked.containers or not claims.claims.isdisjoint(_claimed(container, (*at, "containers", index)))
+    ]
+    requests = {name: amount for name, amount in total.items() if amount}
+    device = asked.device or next(iter(claims.devices), "")
+    return Resources(requests, device, containers, claims.products, claims.unread)
+
+
+def _claimed(container: Object, at: Pointer) -> set[str]:
+    resources, at = mapping(container, "resources", at), (*at, "resources")
+    return {text(one, "name", (*at, "claims", index)) for index, one in enumerate(objects(resources, "claims", at))}
 
 
 def is_device(resource: object) -> bool:

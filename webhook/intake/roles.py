@@ -4,8 +4,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
+from webhook.catalog.accelerators import accelerators
+from webhook.intake.claims import ClaimTemplates
 from webhook.intake.evidence import Evidence
-from webhook.intake.fields import EMPTY, Unreadable, count, flag, found, listed, text
+from webhook.intake.fields import EMPTY, MOST, Unreadable, count, flag, found, listed, text
 from webhook.intake.placement import read_placement
 from webhook.intake.resources import Resources, read_resources
 from webhook.model.job import Edit, Overlay, Role
@@ -21,8 +23,8 @@ _MOST_ROLES = 32
 class RawRole:
     """One role as its fields have it, before its command lines are read.
 
-    `pod` is the pod spec, which stands at `spec`. `numbers` are the paths of the fields that hold the number of pods.
-    `overlay`: as in `Role`.
+    `pod` is the pod spec, which stands at `spec`. `numbers` are the paths of the fields that hold the number of pods,
+    `also` what else has to change with them. `overlay`: as in `Role`.
     """
 
     name: str
@@ -35,6 +37,7 @@ class RawRole:
     resources: Resources
     placement: Placement
     overlay: Overlay | None = None
+    also: tuple[Edit, ...] = ()
 
     @property
     def devices(self) -> int:
@@ -42,14 +45,25 @@ class RawRole:
         return self.resources.requests.get(self.resources.device, 0)
 
 
-def read_roles(source: Object, workload: Workload) -> list[RawRole]:
-    """Every role of the object that has a pod template. Raises Unreadable."""
-    roles = [role for roles in workload.roles for role in _roles(source, roles)]
-    if workload.together is None or (least := count(source, workload.together)) is None:
+def read_roles(source: Object, workload: Workload, templates: ClaimTemplates | None = None) -> list[RawRole]:
+    """Every role of the object that has a pod template; claims are counted by their `templates`. Raises Unreadable."""
+    roles = [role for roles in workload.roles for role in _roles(source, roles, templates)]
+    at = workload.together
+    if at is None or not (least := count(source, at)):
         return roles
-    # So many of all pods must run: of each role what is missing once all the others are there.
-    pods = sum(role.pods for role in roles)
-    return [replace(role, gang=max(0, min(role.pods, least - (pods - role.pods)))) for role in roles]
+    pods, gang = sum(one.pods for one in roles), sum(one.gang for one in roles)
+    number = _number(at, least)
+    told = []
+    for role in roles:
+        # Of each role what is missing once all the others are there, and no fewer than its own least, unless those
+        # come to more.
+        others = pods - role.pods
+        needed = min(role.pods, max(0, least - others, role.gang if gang <= least else 0))
+        if least == pods:
+            told.append(replace(role, gang=needed, also=(replace(number, plus=others),)))
+        else:
+            told.append(replace(role, gang=needed, numbers=()))
+    return told
 
 
 Told: TypeAlias = Sequence[tuple[RawRole, Evidence]]
@@ -71,6 +85,8 @@ def finished(role: RawRole, device_roles: Sequence[RawRole], told: Told, workloa
         runs=role.runs,
         requests=role.resources.requests,
         device=role.resources.device,
+        products=role.resources.products,
+        fraction=next((name for name in role.resources.requests if name in accelerators().fractions), ""),
         devices=role.devices,
         placement=role.placement,
         spec=role.spec,
@@ -79,17 +95,32 @@ def finished(role: RawRole, device_roles: Sequence[RawRole], told: Told, workloa
     )
 
 
-def _roles(source: Object, roles: Roles) -> Iterator[RawRole]:
+def pod_specs(source: Object, workload: Workload) -> Iterator[tuple[Object, Pointer]]:
+    """The pod spec of every role, and where it stands. Raises Unreadable."""
+    for roles in workload.roles:
+        for _, at, entry in _entries(source, roles):
+            if (pod := _pod(roles, entry, at)) is not None:
+                yield pod, (*at, *roles.template, "spec")
+
+
+def _roles(source: Object, roles: Roles, templates: ClaimTemplates | None) -> Iterator[RawRole]:
     for name, at, entry in _entries(source, roles):
-        path = (*roles.template, "spec")
-        if found(entry, roles.template, at) is None:
-            continue
-        pod = found(entry, path, at)
-        if pod is None:
-            pod = EMPTY
-        elif not isinstance(pod, dict):
-            raise Unreadable((*at, *path), "a map", pod)
-        yield _role(source, roles, name, entry, at, pod)
+        pod = _pod(roles, entry, at)
+        if pod is not None:
+            yield _role(source, roles, name, entry, at, pod, templates)
+
+
+def _pod(roles: Roles, entry: Object, at: Pointer) -> Object | None:
+    """A role's pod spec; None where it has no template."""
+    if found(entry, roles.template, at) is None:
+        return None
+    path = (*roles.template, "spec")
+    pod = found(entry, path, at)
+    if pod is None:
+        return EMPTY
+    if not isinstance(pod, dict):
+        raise Unreadable((*at, *path), "a map", pod)
+    return pod
 
 
 def _entries(source: Object, roles: Roles) -> Iterator[tuple[str, Pointer, Object]]:
@@ -116,7 +147,9 @@ def _entries(source: Object, roles: Roles) -> Iterator[tuple[str, Pointer, Objec
         yield name, (*roles.at, name), entry
 
 
-def _role(source: Object, roles: Roles, name: str, entry: Object, at: Pointer, pod: Object) -> RawRole:
+def _role(
+    source: Object, roles: Roles, name: str, entry: Object, at: Pointer, pod: Object, templates: ClaimTemplates | None
+) -> RawRole:
     spec = (*at, *roles.template, "spec")
     pods, gang, numbers = _pods(source, roles, entry, at)
     times, multipliers = 1, []
@@ -140,7 +173,7 @@ def _role(source: Object, roles: Roles, name: str, entry: Object, at: Pointer, p
         numbers=() if name in roles.fixed else tuple(numbers),
         pod=pod,
         spec=spec,
-        resources=read_resources(pod, spec),
+        resources=read_resources(pod, spec, templates),
         placement=read_placement(pod, spec),
     )
 
@@ -153,16 +186,23 @@ def _pods(source: Object, roles: Roles, entry: Object, at: Pointer) -> tuple[int
     numbers = [number for _, number in stated]
     if not stated or stated[0][0] != roles.pods[0]:
         numbers.append(roles.default)
-    pods = min(numbers)
-    places = [(*at, *path) for path, number in stated if number == pods]
+    pods = gang = min(numbers)
     if roles.beside is not None and found(entry, roles.beside, at) is not None:
         return max(pods - 1, 0), max(pods - 1, 0), []
-    least = count(entry, roles.least, at) if roles.least is not None else None
-    if least is None:
-        return pods, pods, places
-    pods = max(pods, least)
-    fewer = roles.fewer_where is not None and flag(source, roles.fewer_where)
-    return pods, least if fewer else pods, places
+    if roles.least is not None and (least := count(entry, roles.least, at)) is not None:
+        stated.append((roles.least, least))
+        pods = max(pods, least)
+        gang = least if roles.scales is None else pods
+    if roles.scales is not None and flag(source, roles.scales):
+        gang = 0 if roles.least is None else count(entry, roles.least, at) or 0
+        pods = max(pods, _most(entry, roles, at))
+    return pods, gang, [(*at, *path) for path, number in stated if number == pods]
+
+
+def _most(entry: Object, roles: Roles, at: Pointer) -> int:
+    most = None if roles.most is None else count(entry, roles.most, at)
+    # No limit at all: more than one, which is all that coupling asks.
+    return 2 if most is None or most == MOST else most
 
 
 def _replicas(role: RawRole, device_roles: Sequence[RawRole], told: Told, workload: Workload) -> Edit | None:
@@ -172,7 +212,7 @@ def _replicas(role: RawRole, device_roles: Sequence[RawRole], told: Told, worklo
     pods = sum(one.pods for one in device_roles)
     if pods < 2:
         return None
-    also = [_number(path, role.pods) for path in role.numbers[1:]]
+    also = [*(_number(path, role.pods) for path in role.numbers[1:]), *role.also]
     known = {(edit.path, len(edit.prefix)) for edit in also}
     for owner, one in told:
         if not one.spans(owner.devices):

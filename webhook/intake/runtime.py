@@ -8,6 +8,7 @@ environment. Nothing is copied but the spine that changes.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from webhook.intake.claims import ClaimTemplates
 from webhook.intake.fields import Unreadable, count, flag, found, listed, mapped, mapping, objects, text
 from webhook.intake.overlays import Layer, layers, pin_places
 from webhook.intake.places import Places
@@ -41,7 +42,13 @@ class Run:
 
 
 def read_run(
-    source: Object, name: str, runtime: Object, jobset: Workload, record: PinRecord | None, definition: Object | None
+    source: Object,
+    name: str,
+    runtime: Object,
+    jobset: Workload,
+    record: PinRecord | None,
+    definition: Object | None,
+    templates: ClaimTemplates,
 ) -> Run:
     """The roles of a TrainJob, read as those of the JobSet that its controller would make of it and of this runtime.
 
@@ -53,7 +60,7 @@ def read_run(
     below = (effective.name, "spec", "template")
     entry = replace(jobset, roles=tuple(replace(one, at=(*below, *one.at)) for one in jobset.roles))
     try:
-        roles = read_roles(view, entry)
+        roles = read_roles(view, entry, templates)
     except Unreadable as fault:
         raise places.of_fault(fault) from None
     devices = {role.name for role in roles if role.devices}

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple, TypeAlias
 
-from webhook.intake.config_files import Files
+from webhook.intake.config_files import LONGEST, Files
 from webhook.intake.environment import Environment
 from webhook.intake.outputs import TOUCHES, output_of, touched
 from webhook.intake.shell import Command, Literal, Part, ShellWord, Variable, content, parse
@@ -13,8 +13,6 @@ from webhook.intake.words import UNREAD, Line, Piece, Place, Source, Word
 
 _SPACE = re.compile(r"[ \t\n]+")
 _EXPORTS = frozenset({"export", "declare", "typeset", "readonly", "local"})
-# A configuration is shorter; what is longer is a program or a data set.
-_LONGEST_DOCUMENT = 64 << 10
 _UNKNOWN = (Word(UNREAD, (Piece(UNREAD, None),), UNREAD),)
 
 
@@ -105,7 +103,7 @@ class Script:
     def _document(self, command: Command) -> Word | None:
         """The here-document that a command reads; None where there is none, or a long one."""
         document = command.document
-        if document is None or document.end - document.start > _LONGEST_DOCUMENT:
+        if document is None or document.end - document.start > LONGEST:
             return None
         parts = content(self._source.text, document)
         return None if parts is None else self._whole(parts)
@@ -113,10 +111,10 @@ class Script:
     def _touch(self, command: Command, line: Line) -> None:
         """What a command does to the files in view."""
         read = self._piped if command.document is None else self._document(command)
-        text = output_of(line, read, self._files)
+        text = output_of(line, read, self._files) if line.texts else None
         self._piped = text if command.piped else None
         known = not command.conditional
-        for path, written, appends in touched(line, text, self._files):
+        for path, written, appends in touched(line, text, self._files) if line.texts else ():
             self._files = self._files.written(path, written if known else None, appends=appends)
         if line.texts[:1] == ["cd"]:
             self._files = self._files.entered(line.texts[1] if known and len(line.texts) == 2 else "")

@@ -2,7 +2,7 @@
 
 What is not understood is left unread and never misread: command substitution, arithmetic. A script that breaks off
 inside a quote is read up to the command before it. Linear in the length of the script. Why it is our own:
-docs/decisions/0019-a-shell-reader-of-our-own.md.
+docs/decisions/0021-a-shell-reader-of-our-own.md.
 """
 
 import re

@@ -52,7 +52,8 @@ def trainer_of(invocation: "Invocation") -> Trainer | None:
         found = started_by.get(name)
         at += found is not None
     if found is not None:
-        return Trainer(*found[:1], name, found[1], at, by_program=True)
+        parser, implied = found
+        return Trainer(parser, name, implied, at, by_program=True)
     return _by_flags(invocation, at)
 
 

@@ -65,7 +65,7 @@ def _held(source: Object, holds: Holds, entry: Object, at: Pointer) -> Iterator[
         return
     if holds.held is HeldAs.TEMPLATE:
         if isinstance(value, dict):
-            yield Held(_kind_named(holds), value, at)
+            yield Held(_kind_named(holds), _named(value, source, at), at)
             return
         raise Unreadable(at, "a map", value)
     documents: Iterable[Any] = _manifests(value, at) if holds.held is HeldAs.MANIFEST else (value,)
@@ -76,6 +76,13 @@ def _held(source: Object, holds: Holds, entry: Object, at: Pointer) -> Iterator[
 def _kind_named(holds: Holds) -> Kind:
     kind, version, group = holds.kind.split(".", 2)
     return Kind(group, version, kind)
+
+
+def _named(template: Object, source: Object, at: Pointer) -> Object:
+    """The template with the name that its objects get, as far as it is known: it begins with that of the wrapper."""
+    metadata = mapping(template, "metadata", at)
+    name = text(mapping(source, "metadata", ()), "name", ("metadata",))
+    return {**template, "metadata": {"generateName": f"{name}-", **metadata}} if name else template
 
 
 def _manifests(value: object, at: Pointer) -> Iterator[Any]:

@@ -6,7 +6,7 @@ Sets of nodes are Python integers used as bitsets: node i is bit i. Intersection
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from webhook.model.index import LabelIndex, ThresholdIndex
 
@@ -90,7 +90,8 @@ class DeviceColumn:
     to its nodes; the four sets below and the models' sets are disjoint and together hold every node that offers the
     resource: `unknown` (model or memory not known), `two_models` (devices of two models in one node), `shares` (slices
     of devices). `memory` gives MiB of one device, on nodes of known models. `product_keys` are the labels that tell one
-    product from another, first the ones that a policy names.
+    product from another, first the ones that a policy names. `contents` are the nodes by what was read of their
+    devices, from which all these sets are made; only `fleet` knows what that is.
     """
 
     resource: str
@@ -103,6 +104,7 @@ class DeviceColumn:
     unknown: Nodes
     two_models: Nodes
     shares: Nodes
+    contents: Mapping[Any, Nodes]
 
 
 @dataclass(frozen=True, slots=True)

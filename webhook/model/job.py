@@ -196,6 +196,10 @@ class Role:
     placement: Placement
     spec: Pointer
     replicas: Edit | None = None
+    products: tuple[str, ...] = ()
+    """The products that the claims of a pod name, as they are written there; none: any will do."""
+    fraction: str = ""
+    """The resource by which a pod asks for a part of each device's memory; empty where its devices are whole."""
     overlay: Overlay | None = None
 
 
@@ -255,6 +259,18 @@ class Program:
 
 
 @dataclass(frozen=True, slots=True)
+class Container:
+    """A container of a role. `read`: its command line and environment were looked at. `unset` are the environment
+    variables whose value is not in the object; `envFrom[0]` stands for whatever that brings in."""
+
+    role: str
+    name: str
+    at: Pointer
+    read: bool
+    unset: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class TrainingJob:
     """One job. `name` is what to call it in a message (generateName followed by "*" where it has no name yet).
 
@@ -274,6 +290,8 @@ class TrainingJob:
     told: Told | None = None
     programs: tuple[Program, ...] = ()
     """What the containers run that speak for the job: those with devices."""
+    containers: tuple[Container, ...] = ()
+    """All of them, init containers last in each role."""
     declared: DeclaredMemory = DeclaredMemory()
     coupling_wish: Coupling | None = None
     record: PinRecord | None = None
@@ -285,6 +303,8 @@ class TrainingJob:
     """Where the template may change at all, only nodeSelector and tolerations may (JobSet)."""
     pin_patches: PinPatches | None = None
     """How the pin is written where the pod templates stand in a runtime."""
+    narrows_only: bool = False
+    """Where the template may change at all, selectors and affinity may only be added to (Pod)."""
     group: str = ""
     """What binds this pod to others that are objects of their own: a pod group's name, or the uid of a controller."""
     child_of: Kind | None = None

@@ -62,7 +62,7 @@ class Placement:
     `terms` are the ORed terms of required node affinity; None: there is no required node affinity.
     `affinity_depth` counts how many of affinity, nodeAffinity, requiredDuringSchedulingIgnoredDuringExecution and
     nodeSelectorTerms are there as maps or a list, so that a patch can make the missing parents and no more
-    (kubernetes#90623).
+    (kubernetes#90623). `node_name` is the node that the pod is put on without a scheduler, empty where none is named.
     """
 
     node_selector: tuple[tuple[str, str], ...] = ()
@@ -70,3 +70,4 @@ class Placement:
     terms: tuple[Term, ...] | None = None
     affinity_depth: int = 0
     tolerations: tuple[Toleration, ...] = ()
+    node_name: str = ""

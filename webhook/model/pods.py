@@ -30,12 +30,13 @@ class Pod:
 class Promise:
     """A pin that this replica has given and whose pods are not bound yet.
 
-    `pods` pods in `namespace`, each with `devices` of `resource`, are to come to nodes of `product`. `given_at` is in
-    seconds since the epoch.
+    `pods` pods of `job` in `namespace`, each with `devices` of `resource`, are to come to nodes of `product`. `job` is
+    empty where the name is still to be generated. `given_at` is in seconds since the epoch.
     """
 
     given_at: float
     namespace: str
+    job: str
     product: str
     resource: str
     devices: int

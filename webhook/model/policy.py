@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from webhook.model.job import Coupling
+from webhook.model.workload import Workload
 
 
 class ValidationAction(StrEnum):
@@ -70,7 +71,8 @@ class Policy:
     `headroom_percent` widens the high end of a demand, for the risk warning only. `strategy` None is the default:
     most devices free, or the larger memory where the demand is unknown. `declare` and `coupling` say whether the
     submitter's memory and coupling annotations count. Of `tabled`, the first entry that matches counts. `model_labels`
-    are node labels that name the model, the first one that a node carries, before the vendors' own."""
+    are node labels that name the model, the first one that a node carries, before the vendors' own. `config_maps`:
+    configuration files that pods mount from ConfigMaps may be read."""
 
     name: str = "one-model-per-job"
     validation_action: ValidationAction = ValidationAction.DENY
@@ -86,5 +88,8 @@ class Policy:
     room: RoomRule = RoomRule.REQUIRE
     unknown_nodes: UnknownNodes = UnknownNodes.WITHHOLD
     stale_after_s: float = 300
+    config_maps: bool = False
     declare: bool = True
     coupling: bool = False
+    kinds: tuple[Workload, ...] = ()
+    """The kinds that it teaches, beside those of the catalog and before them."""

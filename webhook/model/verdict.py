@@ -37,9 +37,9 @@ class Candidate:
 
     `memory_mib` is the least that a node of it reports and `spread_percent` how much more the most generous one does;
     `usable_mib` is the least less the policy's reserve. `devices` counts what its nodes offer *there*, `devices_now`
-    what is free *now* (None: the pods are not in view); `waits` where the gang does not fit into that. `short_role`
-    names the role that could not be placed, and `pods` how many of its pods could be. `risk`: the demand's high end
-    with headroom exceeds what is usable; `unlikely`: its likely figure does.
+    what is free *now* (None: the pods are not in view); `waits` where the gang fits there, and not into that.
+    `short_role` names the role that could not be placed, and `pods` how many of its pods could be. `risk`: the demand's
+    high end with headroom exceeds what is usable; `unlikely`: its likely figure does.
     """
 
     model: Model

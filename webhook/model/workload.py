@@ -9,7 +9,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Annotated, ClassVar
 
-from pydantic import BeforeValidator, ConfigDict, Field
+from pydantic import BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 from webhook.model.job import Coupling
 from webhook.model.request import Kind
@@ -22,8 +22,18 @@ def _split(path: object) -> object:
     return (tuple(path.split(".")) if path else ()) if isinstance(path, str) else path
 
 
-Path = Annotated[tuple[Annotated[str, Field(min_length=1)], ...], BeforeValidator(_split)]
+Path = Annotated[
+    tuple[Annotated[str, Field(min_length=1, pattern=r"^[^\s'\"\\]+$")], ...],
+    BeforeValidator(_split),
+    WithJsonSchema({"type": "string"}),
+]
 """A dotted path, split once at load. The empty path is the place from which it starts."""
+
+# What Kubernetes takes as each, so that they can stand in the name and the conditions of a webhook.
+_KIND = r"^[A-Za-z]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?$"
+_LABEL = r"^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$"
+_GROUP = r"^([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*)?$"
+_KEY = r"^([a-z0-9][-a-z0-9.]*/)?[A-Za-z0-9]([-\w.]{0,61}[A-Za-z0-9])?$"
 
 
 class Children(StrEnum):
@@ -52,14 +62,15 @@ class Template(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Roles:
-    """Where roles are and how they count. All paths start at the role, those of `gang`, `sets` and `fewer_where` at the
+    """Where roles are and how they count. All paths start at the role, those of `gang`, `sets` and `scales` at the
     object. A role without a pod template is not there.
 
     `pods` at once is the least of the numbers that are set, the first of them `default` where it is not, and 1 where no
     path is given; one less where `beside` is set (the template of another role that is one of them); never less than
-    `least`. All this `times` over in one gang, and in as many `sets` as there are gangs. `runs` in all over the life,
-    `pods` where not set. `gang` maps a role's name to the path of the least number that must run; `least` is that
-    number where `fewer_where` is true. `fixed` are roles whose number of pods cannot be changed.
+    `least`, which is the number that must run. Where `scales` is a path, that number is only for where it is true, and
+    so many as `most` may come then. All this `times` over in one gang, and in as many `sets` as there are gangs. `runs`
+    in all over the life, `pods` where not set. `gang` maps a role's name to the path of the least number that must run.
+    `fixed` are roles whose number of pods cannot be changed.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = _CONFIG
@@ -74,7 +85,8 @@ class Roles:
     times: tuple[Path, ...] = ()
     beside: Path | None = None
     least: Path | None = None
-    fewer_where: Path | None = None
+    most: Path | None = None
+    scales: Path | None = None
     sets: Path | None = None
     gang: dict[str, Path] = field(default_factory=dict)
     fixed: frozenset[str] = frozenset()
@@ -82,6 +94,8 @@ class Roles:
     def __post_init__(self) -> None:
         if (self.each is Each.ONE) != bool(self.name):
             raise ValueError("name: goes with each: One, and only with it")
+        if self.most is not None and self.scales is None:
+            raise ValueError("most: goes with scales:")
 
 
 class HeldAs(StrEnum):
@@ -106,7 +120,7 @@ class Holds:
     each: Each
     held: HeldAs
     object: Path = ()
-    kind: str = ""
+    kind: Annotated[str, Field(pattern=r"^[^.]+\.[^.]+\.")] = ""
 
     def __post_init__(self) -> None:
         if (self.held in (HeldAs.TEMPLATE, HeldAs.RUNTIME)) != bool(self.kind):
@@ -130,7 +144,7 @@ class ByField:
 @dataclass(frozen=True, slots=True)
 class CouplingRule:
     """The coupling of several pods with devices where no launcher says more; the first of `by` that applies, else
-    `several`. A job whose pods serve says so also with one pod of several devices."""
+    `several`."""
 
     __pydantic_config__: ClassVar[ConfigDict] = _CONFIG
     several: Coupling
@@ -157,15 +171,15 @@ class Workload:
     says that the controller has begun to run it (None: it has, unless it is held back). `together` is the path of how
     many pods of all roles must run; `apart` are roles that are no ranks; `scripts` the paths of command lines outside
     the pods. `processes` is the path of the processes per node; `environment` what the controller itself sets in each
-    container. `selector_only`: of a template that may change, only nodeSelector and tolerations may. `only_with` names
-    an annotation without which the kind is none of ours.
+    container. `selector_only`: of a template that may change, only nodeSelector and tolerations may; `narrows_only`:
+    selectors and affinity may only be added to. `only_with` names an annotation without which the kind is none of ours.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = _CONFIG
-    kind: str
-    group: str
-    versions: Annotated[tuple[str, ...], Field(min_length=1)]
-    plural: str
+    kind: Annotated[str, Field(pattern=_KIND)]
+    group: Annotated[str, Field(pattern=_GROUP)]
+    versions: Annotated[tuple[Annotated[str, Field(pattern=_LABEL)], ...], Field(min_length=1)]
+    plural: Annotated[str, Field(pattern=_LABEL)]
     children: Children
     source: str
     roles: tuple[Roles, ...] = ()
@@ -177,13 +191,14 @@ class Workload:
     started: Path | None = None
     template: Template = Template.FREE
     selector_only: bool = False
+    narrows_only: bool = False
     together: Path | None = None
     apart: frozenset[str] = frozenset()
     scripts: tuple[Path, ...] = ()
     processes: Path | None = None
     environment: frozenset[str] = frozenset()
     groups: Groups | None = None
-    only_with: str = ""
+    only_with: Annotated[str, Field(pattern=_KEY)] = ""
 
     def __post_init__(self) -> None:
         shapes = sum((bool(self.roles), bool(self.holds), self.runtime is not None))
@@ -216,8 +231,9 @@ class Workloads:
         self._by_kind: Mapping[Kind, Workload] = MappingProxyType(
             {Kind(one.group, version, one.kind): one for one in self.entries for version in one.versions}
         )
-        if len(self._by_kind) != sum(len(one.versions) for one in self.entries):
-            raise ValueError("a kind has two entries for one version")
+        kinds = [Kind(one.group, version, one.kind) for one in self.entries for version in one.versions]
+        if twice := next((kind for kind in kinds if kinds.count(kind) > 1), None):
+            raise ValueError(f"{twice} has two entries for version {twice.version}")
 
     @property
     def reviewed(self) -> tuple[Workload, ...]:

@@ -13,6 +13,7 @@ from pydantic.alias_generators import to_camel
 from webhook.model.job import Coupling
 from webhook.model.policy import PinWhen, Policy, RoomRule, Strategy, TabledMemory, UnknownNodes, ValidationAction
 from webhook.model.quantity import MEBI, QuantityError, units
+from webhook.model.workload import Workload, Workloads
 
 
 def _quantity(text: str) -> str:
@@ -38,8 +39,18 @@ _Value = Annotated[str, Field(max_length=512)]
 _MOST_ARGS = 16
 _LabelKey = Annotated[str, Field(pattern=r"^([a-z0-9.-]{1,253}/)?[A-Za-z0-9._-]{1,63}$")]
 _Percent = Annotated[str, Field(pattern=r"^\d{1,3}%$")]
-_PLAIN = re.compile(r"<\w+\.\w+: |(?<=')>")
+_PLAIN = re.compile(r"<\w+\.\w+: |(?<=')>|^Value error, ")
 """pydantic shows the members of an enum as Python does; a person is told their values."""
+_IN_YAML = {"unexpected_keyword_argument": "Extra inputs are not permitted", "tuple_type": "Input should be a list"}
+_MOST_KINDS = 32
+
+
+def _once_each(kinds: tuple[Workload, ...]) -> tuple[Workload, ...]:
+    Workloads(kinds)
+    return kinds
+
+
+_Kinds = Annotated[tuple[Workload, ...], Field(max_length=_MOST_KINDS), AfterValidator(_once_each)]
 _Duration = Annotated[str, Field(pattern=r"^(\d{1,6}h)?(\d{1,6}m)?(\d{1,6}s)?$", min_length=2)]
 
 
@@ -149,6 +160,11 @@ class Spec(_Part):
     stale_after: _Duration = "5m"
     """Once the view of the fleet is older than this, denials that rest on nodes become warnings."""
     annotations: AnnotationsPart = AnnotationsPart()
+    config_maps: bool = False
+    """Whether configuration files that pods mount from ConfigMaps are read, by name, when a job is created."""
+    kinds: _Kinds = ()
+    """Kinds of job that Samestep does not know, or is to read otherwise: entries as in webhook/catalog/workloads.yaml.
+    One of the same group, version and kind goes before the entry there."""
 
 
 class Metadata(BaseModel):
@@ -185,13 +201,16 @@ class TrainingPolicy(_Part):
             stale_after_s=_seconds(spec.stale_after),
             declare=spec.annotations.declare_,
             coupling=spec.annotations.coupling,
+            config_maps=spec.config_maps,
+            kinds=spec.kinds,
         )
 
 
 def faults(error: ValidationError) -> list[str]:
     """What pydantic found, as "spec.pin.when: …" lines."""
     return [
-        f"{'.'.join(str(step) for step in one['loc']) or 'document'}: {_PLAIN.sub('', one['msg'])}"
+        f"{'.'.join(str(step) for step in one['loc']) or 'document'}: "
+        f"{_IN_YAML.get(one['type']) or _PLAIN.sub('', one['msg'])}"
         for one in error.errors()
     ]
 

@@ -56,7 +56,7 @@ def pinned_apart() -> Review:
 
 def widened_while_it_runs() -> Review:
     before = pytorchjob(pod(nodeSelector={PRODUCT: RTX_PRO_6000.product}))
-    before["status"] = {"conditions": [{"type": "Running", "status": "True"}]}
+    before["status"] = {"startTime": "2026-01-01T00:00:00Z"}
     return ask(pytorchjob(pod(nodeSelector={"kubernetes.io/os": "linux"})), old=before)
 
 
@@ -209,7 +209,7 @@ WARNINGS = {
     "no label separates": not_separable(),
     "room, fragmented": fragmented(),
     "child": child_of_a_job(),
-    "unknown kind": ask({"apiVersion": "leaderworkerset.x-k8s.io/v1", "kind": "LeaderWorkerSet", "spec": pod()}),
+    "unknown kind": ask({"apiVersion": "example.com/v1", "kind": "Trainer", "spec": pod()}),
     "wrong type": ask(pytorchjob(workers="two")),  # type: ignore[arg-type]
     "unknown annotation": ask(pytorchjob(memory_per_devise="44Gi")),
     "processes without devices": ask(pytorchjob(pod(gpus=0, command=("torchrun", "--nproc-per-node=8", "train.py")))),
@@ -276,8 +276,8 @@ def test_check_prints_what_the_submitter_reads_and_what_changes(tmp_path: Path, 
         ddp("--per_device_train_batch_size", "32", "--gradient_accumulation_steps", "2", name="ddp-accumulating"),
         single,
         {
-            "apiVersion": "leaderworkerset.x-k8s.io/v1",
-            "kind": "LeaderWorkerSet",
+            "apiVersion": "example.com/v1",
+            "kind": "Trainer",
             "metadata": {"name": "x"},
             "spec": pod(),
         },

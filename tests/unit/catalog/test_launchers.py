@@ -55,7 +55,8 @@ def test_every_entry_names_its_source() -> None:
     text = files("webhook.catalog").joinpath("launchers.yaml").read_text(encoding="utf-8")
     content = yaml.safe_load(text)
     entries = [*content["launchers"], *content["trainers"], content["rendezvous"], content["environment"]]
-    assert all(entry["source"] for entry in entries)
+    configs = yaml.safe_load(files("webhook.catalog").joinpath("configs.yaml").read_text(encoding="utf-8"))
+    assert all(entry["source"] for entry in [*entries, *content["strategies"], *configs])
 
 
 @pytest.mark.parametrize(
@@ -119,7 +120,7 @@ def test_a_family_has_the_flags_of_the_one_that_it_extends() -> None:
 )
 def test_every_value_of_a_setting_is_one_that_the_estimate_knows(setting: str, values: Iterable[str]) -> None:
     known = launchers()
-    parsers = [*known.trainers.parsers.values(), *known.launcher_settings.values()]
+    parsers = [*known.trainers.parsers.values(), *known.launcher_settings.values(), *known.formats.values()]
     assigned = [
         one for parser in parsers for says in parser.says.values() if not isinstance(says, str) for one in says.values()
     ]
@@ -130,3 +131,38 @@ def test_every_value_of_a_setting_is_one_that_the_estimate_knows(setting: str, v
     found |= {one[setting] for one in implied if setting in one}
     assert found
     assert found <= set(values)
+
+
+def test_what_a_file_holds_is_a_format_or_the_trainers_own_flags() -> None:
+    known = launchers()
+    assert known.holds["--deepspeed_config"] == "DeepSpeed"
+    assert "--config" not in known.holds
+    assert known.launcher_settings["accelerate launch"].holds["--config_file"] == "accelerate"
+    configs = "[{name: form, sharedBatch: [all], settings: {a.b: {x: method=full}}, source: a test}]"
+    read = read_launchers(FILE.replace("name: one", "name: one, holds: {--file: form, --own: Flags}"), configs)
+    assert (read.holds, read.formats["form"].says["a.b"]) == ({"--file": "form"}, {"x": ("method", "full")})
+    assert read.formats["form"].batch["all"].shared
+    with pytest.raises(ValueError, match="--file: there is no format 'other'"):
+        read_launchers(FILE.replace("name: one", "name: one, holds: {--file: other}"), configs)
+    twice = "trainers: [{name: two, holds: {--file: other}, source: a test}, "
+    both = FILE.replace("name: one", "name: one, holds: {--file: form}").replace("trainers: [", twice)
+    with pytest.raises(ValueError, match="--file: holds 'form' and 'other'"):
+        read_launchers(both, configs.replace("[{", "[{name: other, source: a test}, {"))
+
+
+def test_flags_that_need_another_beside_them_count_for_nobody_else() -> None:
+    known = launchers()
+    assert known.flags["--batch-size"].by_launcher
+    assert known.flags_where["--imgsz"]["--batch-size"].shared
+    assert known.flags_of["yolo"]["batch="].shared
+    assert "batch=" not in known.flags
+
+
+def test_a_strategy_is_meant_by_a_value_or_the_beginning_of_one() -> None:
+    (lightning, *_) = launchers().strategies["--trainer.strategy"]
+    assert [value for value in ("fsdp", "deepspeed_stage_3", "auto", "") if lightning.is_meant_by(value)] == [
+        "fsdp",
+        "deepspeed_stage_3",
+    ]
+    (size, *_) = launchers().strategies["--tensor-model-parallel-size"]
+    assert [value for value in ("8", "1", "false", "") if size.is_meant_by(value)] == ["8"]

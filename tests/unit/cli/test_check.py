@@ -150,6 +150,38 @@ def test_an_unknown_kind_is_named_and_admitted(check: Check) -> None:
     assert "SST102" in result.stdout
 
 
+@pytest.mark.parametrize(
+    ("kind", "because"),
+    [
+        ("Deployment", "out of scope: Deployment.apps serves"),
+        ("StatefulSet", "out of scope: StatefulSet.apps serves, unless annotated with samestep.dev/coupling"),
+    ],
+)
+def test_a_kind_that_serves_is_told_to_be_out_of_scope(check: Check, kind: str, because: str) -> None:
+    template = {"spec": pod()}
+    server = {
+        "apiVersion": "apps/v1",
+        "kind": kind,
+        "metadata": {"name": "vllm"},
+        "spec": {"replicas": 4, "template": template},
+    }
+    result = check(server)
+    assert (result.exit_code, result.stdout) == (0, f"jobs.yaml#0  {kind} default/vllm: Admit ({because})\n")
+
+
+def test_pods_that_serve_in_a_kind_that_is_read_are_told_to_be_out_of_scope(check: Check) -> None:
+    template = {"size": 4, "workerTemplate": {"spec": pod(command=("vllm", "serve"))}}
+    obj = {
+        "apiVersion": "leaderworkerset.x-k8s.io/v1",
+        "kind": "LeaderWorkerSet",
+        "metadata": {"name": "vllm"},
+        "spec": {"replicas": 2, "leaderWorkerTemplate": template},
+    }
+    assert "Admit (Serving, out of scope: LeaderWorkerSet with 8 pods)" in check(obj).stdout
+    obj["metadata"] = {"name": "vllm", "annotations": {"samestep.dev/coupling": "Synchronous"}}
+    assert "(Synchronous: annotation samestep.dev/coupling)" in check(obj).stdout
+
+
 def test_a_field_of_a_wrong_type_is_admitted_with_its_place(check: Check) -> None:
     obj = pytorchjob(workers=4)
     obj["spec"]["pytorchReplicaSpecs"]["Worker"]["replicas"] = "two"

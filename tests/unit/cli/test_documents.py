@@ -9,6 +9,8 @@ import pytest
 from webhook.cli.documents import STDIN, Document, Unreadable, parse_documents
 
 HEAD = "apiVersion: v1\nkind: ConfigMap\n"
+HELM = "a template that was not rendered (Helm): run `helm template` and check what it prints"
+SOME_TEMPLATE = "a template that was not rendered: render it and check the result"
 
 
 @pytest.fixture
@@ -97,11 +99,11 @@ def test_a_list_whose_items_are_no_list_is_an_error(file: Path) -> None:
         (f"{HEAD}a: {'[' * 900}{']' * 900}\n", "input.yaml#0: nested too deeply"),
         (
             "metadata:\n  name: {{ .Release.Name }}-x\n",
-            "input.yaml#0: line 2, column 28: did not find expected key (is this a template that was not rendered?)",
+            f"input.yaml#0: line 2, column 28: did not find expected key ({HELM})",
         ),
         (
             "metadata: {name: {{ name }}}\n",
-            "input.yaml#0: line 1, column 19: expected a plain key (is this a template that was not rendered?)",
+            f"input.yaml#0: line 1, column 19: expected a plain key ({SOME_TEMPLATE})",
         ),
         ("- a\n", "input.yaml#0: expected a Kubernetes object, got a list"),
         ("just words\n", 'input.yaml#0: expected a Kubernetes object, got "just words"'),

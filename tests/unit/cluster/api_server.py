@@ -24,6 +24,9 @@ class Collection:
         self.page = 2
         self.lists = 0
         self.refuses: int | None = None
+        self.go_on = asyncio.Event()
+        """Pages after the first are held back while it is not set."""
+        self.go_on.set()
         self.queries: list[dict[str, str]] = []
         self.watches: list[asyncio.Queue[Json | None]] = []
         self._history: list[Json] = []
@@ -71,6 +74,8 @@ class Collection:
     async def _list(self, http: web.Request) -> web.Response:
         self.lists += 1
         start = int(http.query.get("continue", "0"))
+        if start:
+            await self.go_on.wait()
         items = list(self.objects.values())
         more = str(start + self.page) if start + self.page < len(items) else ""
         metadata = {"resourceVersion": str(self.version), "continue": more}

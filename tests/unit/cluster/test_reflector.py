@@ -186,6 +186,25 @@ async def test_an_expired_watch_is_begun_anew_and_forgets_nothing(
     await until(lambda: not worlds.problems)
 
 
+async def test_while_nodes_are_listed_again_the_fleet_that_was_whole_is_served(
+    api: Collection, following: Following, worlds: Worlds
+) -> None:
+    for index in range(5):
+        api.put(gpu_node(f"gpu-{index}", RTX_5090))
+    following.start()
+    await until(lambda: worlds.synced)
+    await api.watched()
+    api.go_on.clear()
+    for name in ("gpu-0", "gpu-4"):
+        api.objects.pop(f"/{name}")
+    api.expire()
+    await until(lambda: api.lists == 3 + 2)
+    await asyncio.sleep(0.3)
+    assert len(nodes(worlds)) == 5
+    api.go_on.set()
+    await until(lambda: sorted(nodes(worlds)) == ["gpu-1", "gpu-2", "gpu-3"])
+
+
 async def test_a_watch_that_ends_in_order_goes_on_from_where_it_was(
     api: Collection, following: Following, worlds: Worlds
 ) -> None:

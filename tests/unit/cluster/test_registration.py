@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from webhook.catalog.workloads import workloads
-from webhook.cluster.registration import manifest, webhook_configurations
+from webhook.cluster.registration import manifest, match_conditions, webhook_configurations
+from webhook.model.workload import Workload
 from webhook.server.admission import Limits
 
 MANIFEST = Path(__file__).parents[3] / "manifests" / "webhooks.yaml"
@@ -18,7 +19,7 @@ def webhooks(client_config: dict[str, Any] | None = None) -> list[dict[str, Any]
 
 
 def test_the_manifest_is_what_the_catalog_gives() -> None:
-    assert MANIFEST.read_text() == manifest(), "python -m webhook.cluster.registration > manifests/webhooks.yaml"
+    assert MANIFEST.read_text() == manifest(), "samestep webhooks > manifests/webhooks.yaml"
 
 
 def test_each_kind_of_the_catalog_has_one_webhook_in_each_configuration() -> None:
@@ -27,6 +28,25 @@ def test_each_kind_of_the_catalog_has_one_webhook_in_each_configuration() -> Non
     for configuration in webhook_configurations({"url": "https://127.0.0.1:8443"}):
         rules = [rule for webhook in configuration["webhooks"] for rule in webhook["rules"]]
         assert [(rule["apiGroups"][0], rule["resources"][0]) for rule in rules] == kinds
+
+
+def test_no_two_webhooks_have_one_name() -> None:
+    for configuration in webhook_configurations({"url": "https://127.0.0.1:8443"}):
+        names = [webhook["name"] for webhook in configuration["webhooks"]]
+        assert len(names) == len(set(names))
+        assert {"v1.mpijobs", "v2beta1.mpijobs"} <= {name.partition(".kubeflow.org")[0] for name in names}
+
+
+def test_an_object_without_a_namespace_comes_by_a_rule_of_its_scope() -> None:
+    scopes = {rule["resources"][0]: rule["scope"] for webhook in webhooks() for rule in webhook["rules"]}
+    assert [resource for resource, scope in scopes.items() if scope == "Cluster"] == ["clustertrainingruntimes"]
+
+
+@pytest.mark.parametrize("entry", workloads().reviewed, ids=lambda entry: f"{entry.kind}.{entry.group}")
+def test_devices_are_a_condition_where_the_pod_templates_are_in_the_object_itself(entry: Workload) -> None:
+    conditions = match_conditions(entry)
+    assert ("asks-for-devices" in conditions) == bool(entry.roles)
+    assert ("said-to-train" in conditions) == (entry.kind == "StatefulSet")
 
 
 @pytest.mark.parametrize("webhook", webhooks(), ids=lambda webhook: webhook["name"])

@@ -36,7 +36,7 @@ def bound(node: str, **changes: object) -> Pod:
 def test_a_pin_promises_what_the_job_asks_for() -> None:
     worlds, outcome, _ = given()
     product = outcome.decision.models[0].product
-    assert promises(worlds) == (Promise(1000.0, "team-a", product, GPU, devices=2, pods=4),)
+    assert promises(worlds) == (Promise(1000.0, "team-a", "ddp", product, GPU, devices=2, pods=4),)
 
 
 def test_a_dry_run_the_validating_stage_and_an_admission_promise_nothing() -> None:
@@ -66,6 +66,16 @@ def test_what_is_bound_is_no_longer_promised() -> None:
     for _ in range(5):
         worlds.bound(bound(here))
     assert promises(worlds) == ()
+
+
+def test_a_job_that_is_created_again_is_promised_nothing_twice() -> None:
+    worlds, outcome, _ = given()
+    worlds.promise(replace(outcome, request=replace(outcome.request, now=1005.0)))
+    assert [one.given_at for one in promises(worlds)] == [1005.0]
+    assert outcome.job is not None
+    for _ in range(2):
+        worlds.promise(replace(outcome, job=replace(outcome.job, name="ddp-*")))
+    assert len(promises(worlds)) == 3
 
 
 def test_old_promises_are_forgotten_as_new_ones_come() -> None:

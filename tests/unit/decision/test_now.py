@@ -1,5 +1,6 @@
 """What is free now has a part in the choice, and in nothing else."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
@@ -30,7 +31,7 @@ NAMES = {
 }
 
 
-def busy(product: str, *devices: int) -> Used:
+def busy(product: str, *devices: int) -> dict[str, Mapping[str, int]]:
     """So many devices are in use on each node of this model."""
     return {name: {GPU: used, "pods": 1} for name, used in zip(NAMES[product], devices, strict=False) if used}
 
@@ -118,8 +119,8 @@ def test_a_policy_that_ignores_room_does_not_rank_by_it() -> None:
     assert products(ask(JOB, busy(LARGE, 4, 4), policy=ignoring)) == [LARGE]
 
 
-def promised(product: str, pods: int = 1, *, given_at: float = 990.0) -> tuple[Promise, ...]:
-    return (Promise(given_at, "team-b", product, GPU, 4, pods),)
+def promised(product: str, pods: int = 1, *, given_at: float = 990.0, job: str = "other") -> tuple[Promise, ...]:
+    return (Promise(given_at, "team-a", job, product, GPU, 4, pods),)
 
 
 def test_what_is_promised_is_not_free() -> None:
@@ -132,6 +133,11 @@ def test_what_is_promised_is_not_free() -> None:
 def test_a_promise_is_over_after_a_minute() -> None:
     assert products(ask(JOB, {}, promises=promised(SMALL, 2, given_at=940.0))) == [LARGE]
     assert products(ask(JOB, {}, promises=promised(SMALL, 2, given_at=939.0))) == [SMALL]
+
+
+def test_what_was_promised_to_the_same_job_is_its_own() -> None:
+    """It was refused after us, and is created again."""
+    assert products(ask(JOB, {}, promises=promised(SMALL, 2, job="ddp"))) == [SMALL]
 
 
 def test_the_figure_is_told_where_it_is_known() -> None:

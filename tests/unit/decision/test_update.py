@@ -1,6 +1,7 @@
 """CREATE decides, UPDATE keeps."""
 
 from copy import deepcopy
+from typing import Any
 
 from controlplane.nodes import A100_80GB, H100, RTX_5090, RTX_PRO_6000
 from tests.samples import Json, ask, codes, job, nodes, patched, pod, products, pytorchjob, worker
@@ -13,8 +14,7 @@ KUEUE = User("system:serviceaccount:kueue-system:kueue-controller-manager")
 
 def running(obj: Json) -> Json:
     obj = deepcopy(obj)
-    started = {"startTime": "2026-01-01T00:00:00Z"} if obj["kind"] == "Job" else {"conditions": [{"type": "Running"}]}
-    obj["status"] = started
+    obj["status"] = {"startTime": "2026-01-01T00:00:00Z"}
     return obj
 
 
@@ -177,3 +177,52 @@ def test_a_pin_moves_to_the_one_model_that_the_submitter_leaves() -> None:
     worker(changed)["nodeSelector"]["zone"] = "a"
     moved = patched(ask(changed, known, old=stored))
     assert worker(moved)["nodeSelector"] == {PRODUCT: RTX_5090.product, "zone": "a"}
+
+
+def suspended_jobset(spec: Json | None = None) -> Json:
+    template = {"spec": {"parallelism": 4, "completions": 4, "template": {"spec": spec or pod()}}}
+    return {
+        "apiVersion": "jobset.x-k8s.io/v1alpha2",
+        "kind": "JobSet",
+        "metadata": {"name": "set", "namespace": "team-a"},
+        "spec": {"suspend": True, "replicatedJobs": [{"name": "ranks", "template": template}]},
+    }
+
+
+def test_an_update_of_a_jobset_is_pinned_by_a_selector_and_never_by_affinity_which_its_webhook_refuses() -> None:
+    known = nodes((A100_80GB, 3, 8), (RTX_5090, 2, 8))
+    before, after = suspended_jobset(pod(nodeSelector={"a": "b"})), suspended_jobset()
+    assert ask(after, known, old=before).verdict is Verdict.PIN
+    known[0]["metadata"]["labels"][PRODUCT] = "A100-SXM4-80GB"
+
+    outcome = ask(after, known, old=before)
+
+    assert ask(after, known).verdict is Verdict.PIN
+    assert (outcome.verdict, patched(outcome) == after) == (Verdict.ADMIT, True)
+    assert "SST307" in codes(outcome)
+    assert "SST301" not in codes(outcome)
+    assert ask(after, known, old=before, stage=Stage.VALIDATE).verdict is Verdict.ADMIT
+
+
+def gated_pod(**spec: Any) -> Json:  # noqa: ANN401 - fields of a pod spec
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "rank-0", "namespace": "team-a", "labels": {"kueue.x-k8s.io/pod-group-name": "ddp"}},
+        "spec": pod(schedulingGates=[{"name": "example.com/quota"}], **spec),
+    }
+
+
+def test_the_pin_of_a_gated_pod_is_never_changed_to_another_value() -> None:
+    known = nodes((RTX_5090, 3, 4), (RTX_PRO_6000, 2, 4))
+    stored = patched(ask(gated_pod(), known))
+    pin = stored["spec"]["nodeSelector"][PRODUCT]
+    left = [node for node in known if node["metadata"]["labels"][PRODUCT] != pin]
+    narrower = deepcopy(stored)
+    narrower["spec"]["nodeSelector"]["zone"] = "a"
+    for node in left:
+        node["metadata"]["labels"]["zone"] = "a"
+
+    outcome = ask(narrower, left, old=stored)
+
+    assert (outcome.verdict, codes(outcome)) == (Verdict.ADMIT, ["SST403"])

@@ -1,10 +1,12 @@
 """The generated pages are what the code says, and the check says where they are not."""
 
+import re
 from pathlib import Path
 
 from docs.generate import REFERENCE, drift
 from docs.pages import pages
 from webhook.catalog.codes import codes
+from webhook.catalog.workloads import workloads
 
 
 def test_no_page_has_drifted() -> None:
@@ -14,6 +16,17 @@ def test_no_page_has_drifted() -> None:
 
 def test_every_code_has_its_page() -> None:
     assert {f"codes/{code}.md" for code in codes()} <= pages().keys()
+
+
+def test_every_kind_that_is_read_has_its_page_and_a_line_in_the_list() -> None:
+    made = pages()
+    read = [one for one in workloads().entries if not one.serves]
+    own = {name for name in made if name.startswith("kinds/")}
+    assert len(own) == len(read)
+    assert own == set(re.findall(r"\]\((kinds/[^)]+)\)", made["kinds.md"]))
+    for one in read:
+        (page,) = (made[name] for name in own if f"# {one.kind}\n" in made[name] and one.source.strip() in made[name])
+        assert f"`{one.plural}`" in page
 
 
 def test_a_changed_page_is_shown_as_a_diff(tmp_path: Path) -> None:
@@ -32,7 +45,11 @@ def test_a_missing_page_is_drift(tmp_path: Path) -> None:
     assert "+all of it" in drift({"kinds.md": "all of it\n"}, tmp_path)
 
 
-def test_the_page_of_a_code_that_is_no_more_is_named(tmp_path: Path) -> None:
-    (tmp_path / "codes").mkdir()
-    (tmp_path / "codes" / "SST999.md").write_text("")
-    assert drift({}, tmp_path) == ["docs/reference/codes/SST999.md: no code has it"]
+def test_the_page_of_a_code_or_kind_that_is_no_more_is_named(tmp_path: Path) -> None:
+    for folder, name in (("codes", "SST999.md"), ("kinds", "gonejob.md")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / name).write_text("")
+    assert drift({}, tmp_path) == [
+        "docs/reference/codes/SST999.md: no code has it",
+        "docs/reference/kinds/gonejob.md: no code has it",
+    ]

@@ -15,6 +15,8 @@ def may_land(node: Node, placement: Placement, *, now: bool) -> bool:
         return False
     if placement.terms is not None and not any(matches(node, term) for term in placement.terms):
         return False
+    if placement.node_name:
+        return node.name == placement.node_name and (not now or (node.ready and not node.deleting))
     taints = [one for one in node.taints if one.effect in ("NoSchedule", "NoExecute")]
     if not now:
         taints = [one for one in taints if not one.key.startswith("node.kubernetes.io/")]

@@ -73,6 +73,7 @@ PLACEMENTS = st.builds(
     node_selector=st.just(()) | st.dictionaries(KEYS, VALUES, max_size=2).map(lambda labels: tuple(labels.items())),
     terms=st.none() | st.lists(TERMS, max_size=3).map(tuple),
     tolerations=st.lists(TOLERATIONS, max_size=3).map(tuple),
+    node_name=st.sampled_from(["", "", "", "", *NAMES[:2]]),
 )
 REQUESTS = st.dictionaries(
     st.sampled_from(["nvidia.com/gpu", "nvidia.com/mig-1g", "cpu", "nobody.example.com/device"]),

@@ -40,4 +40,4 @@ def test_a_changed_fleet_is_the_fleet_built_anew(change: dict[str, Any]) -> None
 @pytest.mark.parametrize("change", [{"labels": LABELS | {"team": "b"}}, {"ready": False}, {"boot_id": "b-2"}], ids=str)
 def test_what_tells_nothing_of_devices_leaves_them_as_they_are(change: dict[str, Any]) -> None:
     before = build_fleet([BEFORE])
-    assert changed_fleet(before, {"a": replace(BEFORE, **change)}).devices is before.devices
+    assert changed_fleet(before, {"a": replace(BEFORE, **change)}).devices == before.devices

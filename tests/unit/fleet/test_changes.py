@@ -97,7 +97,7 @@ def test_a_change_of_one_node_leaves_what_it_does_not_touch() -> None:
     fleet = build_fleet([plain("a"), plain("b")], used={})
     cordoned = changed_fleet(fleet, {"a": replace(plain("a"), unschedulable=True)}, used={})
     assert cordoned.unschedulable == 0b01
-    assert cordoned.devices is fleet.devices
+    assert cordoned.devices == fleet.devices
     assert changed_fleet(fleet, {}, used={"b": {GPU: 3}}, busy=["b"]).labels is fleet.labels
 
 

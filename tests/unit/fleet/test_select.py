@@ -171,3 +171,15 @@ def test_a_cordon_is_tolerated_as_the_taint_it_stands_for(toleration: Toleration
 def test_nodes_not_ready_or_being_deleted_are_out_now_even_for_who_tolerates_everything() -> None:
     tolerates_all = Placement(tolerations=(Toleration(operator="Exists"),))
     assert names(PASSING, tolerates_all, now=True) == STATES - {"not-ready", "going"} | {"reserved"}
+
+
+def test_a_pod_that_names_its_node_goes_there_whatever_taints_say_and_nowhere_else() -> None:
+    taint = Taint("team", "b", "NoSchedule")
+    tainted = Node("tainted", "", {"pool": "x"}, (taint,), True, True, False, {}, {})
+    down = Node("down", "", {}, (), False, False, False, {}, {})
+    known = build_fleet([tainted, down])
+    assert reachable(known, Placement(node_name="tainted"), now=True) == 0b01
+    assert reachable(known, Placement(node_name="tainted", node_selector=(("pool", "y"),)), now=False) == 0
+    assert reachable(known, Placement(node_name="down"), now=False) == 0b10
+    assert reachable(known, Placement(node_name="down"), now=True) == 0
+    assert reachable(known, Placement(node_name="nobody"), now=False) == 0

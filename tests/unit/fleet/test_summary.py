@@ -110,7 +110,10 @@ def test_every_odd_node_is_named_with_all_its_reasons() -> None:
     )
 
 
-def test_a_node_with_devices_through_dra_alone_is_told() -> None:
-    node = read_node({"metadata": {"name": "a"}}, slices=(Listed("Tenstorrent", "n300", None, 4),))
+def test_devices_through_dra_alone_count_under_the_name_of_their_driver() -> None:
+    node = read_node({"metadata": {"name": "a"}}, slices=(Listed("NVIDIA", "NVIDIA A100-SXM4-80GB", 81_920, 8),))
     assert node is not None
-    assert odd_nodes(build_fleet([node])) == (OddNode("a", ("devices through DRA alone",)),)
+    known = build_fleet([node])
+    assert odd_nodes(known) == ()
+    assert known.devices["gpu.nvidia.com"].there.total(1) == 8
+    assert [model.name for model in known.devices["gpu.nvidia.com"].models] == ["A100-SXM4-80GB"]

@@ -19,6 +19,10 @@ SCRIPT = """set -e; ARGS=(--a 1 --per_device_train_batch_size "$B")
 export B=${SIZE:-8} && bash -c "torchrun --nnodes=$N $(cat x) t.py ${ARGS[@]}" <<EOF
 it's unread
 EOF
+cd /w && cat > ds.json <<-EOF
+	{"train_micro_batch_size_per_gpu": ${SIZE:-8}}
+	EOF
+echo '{' >> ds.json; cp ds.json b.json | tee c.json; deepspeed x.py --deepspeed ds.json --config b.json
 exec env X=1 torchrun --nnodes 2 t.py "${ARGS[@]}" "$@" # done"""
 
 LEAVES = (
@@ -179,6 +183,18 @@ def test_any_script_gets_an_answer(script: str, option: str) -> None:
                 "$(x)",
                 "<<E",
                 "E",
+                "<<-'E'",
+                "> a",
+                ">> a",
+                "cat",
+                "cat a",
+                "echo",
+                "tee a",
+                "cp a b",
+                "cd b",
+                "bash a",
+                "{'a': 1}",
+                "deepspeed --deepspeed_config a",
                 "bash -c '",
                 "'",
                 "--per_device_train_batch_size",

@@ -5,15 +5,20 @@ from typing import Any
 
 import pytest
 
+from tests.samples import pod, pytorchjob
 from tests.unit.intake.jobs import JOB, Json, changed, container, edit_of, job, read, template
 from webhook.intake.batch import read_batch, sightings
 from webhook.intake.commands import invocations
 from webhook.intake.config_files import MOST_BYTES, Files, mounted_config_maps
 from webhook.intake.environment import Environment
 from webhook.intake.evidence import evidence
+from webhook.intake.read import read_job
+from webhook.intake.references import references
 from webhook.intake.settings import read_told, trainers_told
 from webhook.intake.words import Budget
-from webhook.model.request import Kind
+from webhook.model.job import TrainingJob
+from webhook.model.policy import Policy
+from webhook.model.request import Kind, User
 from webhook.model.surroundings import Reference
 
 HF = ("--per_device_train_batch_size", "1", "--optim", "adamw_torch")
@@ -152,6 +157,7 @@ DS = '{"train_micro_batch_size_per_gpu": 7}'
         ("echo '{' > a; echo '\"train_micro_batch_size_per_gpu\": 7 }' >> a; @ a", 7),
         (f"echo '{DS}' > a && cp a /w/b.json && @ /w/b.json", 7),
         (f"echo '{DS}' > a && cat a > b; @ b", 7),
+        (f"E=; $E > b; $E | tee c; echo '{DS}' > a; @ a", 7),
         (f"echo '{DS}' > a; sed -i s/7/9/ a; @ a", None),
         (f"if [ -n x ]; then echo '{DS}' > a; fi; @ a", None),
         (f"echo '{DS}' > a; [ -n x ] && echo > a; @ a", None),
@@ -208,7 +214,9 @@ def test_a_file_may_name_another() -> None:
     accelerate = "distributed_type: DEEPSPEED\ndeepspeed_config:\n  deepspeed_config_file: /c/ds.json\n"
     files = {"c": {"a.yaml": accelerate, "ds.json": json.dumps(DEEPSPEED)}}
     seen = Seen("accelerate", "launch", "--config_file", "/c/a.yaml", "t.py", *HF, maps=files)
-    assert seen.settings["parallel"] == "zero3"
+    assert (seen.settings["parallel"], seen.unread) == ("zero3", [])
+    alone = Seen("accelerate", "launch", "--config_file", "/c/a.yaml", "t.py", maps=files)
+    assert (alone.micro, alone.batch.accumulation and alone.batch.accumulation.value) == (16, 2)
 
 
 OWN: dict[str, tuple[tuple[str, ...], str, int, dict[str, str]]] = {
@@ -433,3 +441,26 @@ def test_here_documents_of_a_job_are_read_without_any_surroundings() -> None:
     micro = read(job(container("sh", "-c", script)), JOB).batch.micro
     assert micro is not None
     assert (micro.value, micro.field) == (7, "spec.template.spec.containers[0].command[2]")
+
+
+def test_files_in_config_maps_are_read_where_policy_lets_them_and_not_where_it_does_not() -> None:
+    spec = pod(
+        gpus=8,
+        command=["deepspeed", "train.py", "--deepspeed_config", "/etc/ds/ds.json"],
+        volumes=[{"name": "ds", "configMap": {"name": "ds"}}],
+    )
+    spec["containers"][0]["volumeMounts"] = [{"name": "ds", "mountPath": "/etc/ds"}]
+    obj = pytorchjob(spec)
+    kind = Kind("kubeflow.org", "v1", "PyTorchJob")
+    reference = Reference(Kind("", "", "ConfigMap"), "team-a", "ds")
+    surroundings = {reference: {"data": {"ds.json": json.dumps(DEEPSPEED)}}}
+    batches = []
+    for allowed in (True, False):
+        found = read_job(
+            obj, kind=kind, namespace="team-a", user=User(), surroundings=surroundings, config_maps=allowed
+        )
+        assert isinstance(found, TrainingJob)
+        batches.append(found.batch.micro.value if found.batch.micro else None)
+    assert batches == [16, None]
+    assert references(obj, kind, "team-a", Policy(config_maps=True)) == (reference,)
+    assert references(obj, kind, "team-a", Policy()) == ()

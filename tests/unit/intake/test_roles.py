@@ -1,6 +1,18 @@
 import pytest
 
-from tests.unit.intake.jobs import GPU, JOB, PYTORCH_JOB, changed, container, job, outside, pytorch_job, read, template
+from tests.unit.intake.jobs import (
+    GPU,
+    JOB,
+    PYTORCH_JOB,
+    Json,
+    changed,
+    container,
+    job,
+    outside,
+    pytorch_job,
+    read,
+    template,
+)
 from webhook.model.request import User
 
 TORCHRUN = ("torchrun", "--nnodes=8", "--nproc-per-node=8", "train.py")
@@ -161,13 +173,12 @@ def test_the_template_of_a_job_may_change_while_it_is_suspended_and_has_never_st
     assert (found.suspended, found.started, found.template_fixed) == (suspended, started, fixed)
 
 
-def test_the_template_of_a_pytorch_job_is_never_fixed() -> None:
-    source = {
-        **pytorch_job(container("x"), runPolicy={"suspend": True}),
-        "status": {"conditions": [{"type": "Created"}]},
-    }
-    found = read(source, PYTORCH_JOB)
-    assert (found.suspended, found.started, found.template_fixed) == (True, True, False)
+@pytest.mark.parametrize(
+    ("status", "started"), [({"conditions": [{"type": "Suspended"}]}, False), ({"startTime": "2027-01-01"}, True)]
+)
+def test_the_template_of_a_pytorch_job_is_never_fixed(status: Json, started: bool) -> None:
+    found = read({**pytorch_job(container("x"), runPolicy={"suspend": True}), "status": status}, PYTORCH_JOB)
+    assert (found.suspended, found.started, found.template_fixed) == (True, started, False)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,86 @@
+"""What is followed of a real cluster, with the rights of manifests/rbac.yaml and no others."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from controlplane.rig import ControlPlane
+from tests.cluster.team import Team
+from tests.samples import Json, pod
+from webhook.cluster.access import Access
+from webhook.cluster.following import Following
+from webhook.cluster.lookup import Bounds, Lookup
+from webhook.cluster.world import Worlds
+from webhook.fleet.room import free_devices
+from webhook.model.policy import Policy
+from webhook.model.request import Kind, Request
+from webhook.model.surroundings import Reference
+from webhook.model.world import World
+
+GPU = "nvidia.com/gpu"
+RUNTIME = Kind("trainer.kubeflow.org", "", "TrainingRuntime")
+DEFINITION = Reference(
+    Kind("apiextensions.k8s.io", "", "CustomResourceDefinition"), "", "trainjobs.trainer.kubeflow.org"
+)
+STATUS = "nodeGroups:\n- {name: a, health: {cloudProviderTarget: 1, minSize: 0, maxSize: 4}}\n"
+
+
+def runtime(name: str) -> Json:
+    job = {"name": "node", "template": {"spec": {"template": {"spec": pod()}}}}
+    return {
+        "apiVersion": "trainer.kubeflow.org/v1alpha1",
+        "kind": "TrainingRuntime",
+        "metadata": {"name": name},
+        "spec": {"mlPolicy": {"numNodes": 2}, "template": {"spec": {"replicatedJobs": [job]}}},
+    }
+
+
+@pytest.mark.usefixtures("demo_fleet")
+def test_nodes_pods_runtimes_and_autoscalers_are_followed_with_our_own_rights(
+    control_plane: ControlPlane, account: Path, team: Team
+) -> None:
+    control_plane.install_crds("trainer")
+    team.apply(runtime("before"))
+    path = "/api/v1/namespaces/kube-system/configmaps"
+    name = "cluster-autoscaler-status"
+    control_plane.api.request("POST", path, {"metadata": {"name": name}, "data": {"status": STATUS}})
+    worlds = Worlds(Policy())
+    access = Access(account)
+    following = Following(access.client, worlds)
+
+    async def until(condition: Callable[[World], object]) -> None:
+        async with asyncio.timeout(30):
+            while worlds.current is None or not condition(worlds.current):  # noqa: ASYNC110 (as simple as can be)
+                await asyncio.sleep(0.05)
+
+    def free(world: World) -> int | None:
+        return free_devices(world.fleet, GPU, world.fleet.every)
+
+    async def follow() -> None:
+        following.start()
+        await until(lambda world: free(world) == 16)
+        await until(lambda world: Reference(RUNTIME, team.namespace, "before") in world.surroundings)
+        await until(lambda world: DEFINITION in world.surroundings)
+        await until(lambda world: world.fleet.grows)
+        assert worlds.problems == {}
+        bound = {"metadata": {"name": "bound"}, "spec": pod(gpus=3)}
+        await asyncio.to_thread(control_plane.api.create, f"/api/v1/namespaces/{team.namespace}/pods", [bound])
+        await until(lambda world: free(world) == 13)
+        await asyncio.to_thread(team.kubectl, "delete", "pod", "bound", "--grace-period=0", "--force")
+        await until(lambda world: free(world) == 16)
+        await following.stop()
+
+        await asyncio.to_thread(team.apply, runtime("later"))
+        later = Reference(RUNTIME, team.namespace, "later")
+        lookup = Lookup(access.client, following.path_of, lambda *_: (later,), Bounds(seconds=30))
+        assert worlds.current is not None
+        world = await lookup.world(Request(Kind("", "v1", "Pod"), "CREATE", {}), worlds.current)
+        assert world.surroundings[later]["spec"]["mlPolicy"]["numNodes"] == 2
+        await lookup.close()
+
+    try:
+        asyncio.run(follow())
+    finally:
+        control_plane.api.delete(f"{path}/{name}")

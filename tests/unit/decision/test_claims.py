@@ -1,0 +1,66 @@
+"""Jobs whose devices come through claims are decided on the nodes that ResourceSlices list devices for."""
+
+from typing import Any
+
+from controlplane.nodes import A100_80GB, H100, gpu_node
+from tests.samples import USER, codes, pod, products, pytorchjob
+from webhook.fleet.build import build_fleet
+from webhook.fleet.nodes import read_node
+from webhook.model.fleet import Fleet, Listed, Node
+from webhook.model.policy import Policy
+from webhook.model.request import Kind, Request
+from webhook.model.surroundings import Reference
+from webhook.model.verdict import Review, Verdict
+from webhook.model.world import World
+from webhook.review import review
+
+Json = dict[str, Any]
+KIND = Kind("kubeflow.org", "v1", "PyTorchJob")
+TEMPLATE = Reference(Kind("resource.k8s.io", "", "ResourceClaimTemplate"), "team-a", "four-gpus")
+# As the driver says it, in ResourceSlices; feature discovery writes a dash for each space.
+SPOKEN = {A100_80GB.product: "NVIDIA A100-SXM4-80GB", H100.product: "NVIDIA H100 80GB HBM3"}
+
+
+def node(name: str, product: str, memory_mib: int) -> Node:
+    """A node whose devices are listed in ResourceSlices, and have no resource name."""
+    raw = gpu_node(name, A100_80GB if "A100" in product else H100, devices=8)
+    for amounts in (raw["status"]["allocatable"], raw["status"]["capacity"]):
+        amounts.pop("nvidia.com/gpu", None)
+    read = read_node(raw, slices=(Listed("NVIDIA", SPOKEN[product], memory_mib, 8),))
+    assert read is not None
+    return read
+
+
+def fleet() -> Fleet:
+    cards = [(A100_80GB.product, A100_80GB.memory_mib, 3), (H100.product, H100.memory_mib, 2)]
+    return build_fleet(
+        node(f"{product.lower()}-{index}", product, memory)
+        for product, memory, count in cards
+        for index in range(count)
+    )
+
+
+def ask(*expressions: str, memory: str = "44Gi") -> Review:
+    spec = pod(gpus=0, resourceClaims=[{"name": "gpus", "resourceClaimTemplateName": "four-gpus"}])
+    spec["containers"][0]["resources"] = {"claims": [{"name": "gpus"}]}
+    selectors = [{"cel": {"expression": one}} for one in expressions]
+    exactly = {"deviceClassName": "gpu.nvidia.com", "count": 4, "selectors": selectors}
+    claim = {"spec": {"spec": {"devices": {"requests": [{"name": "r", "exactly": exactly}]}}}}
+    job = pytorchjob(spec, memory_per_device=memory)
+    request = Request(KIND, "CREATE", job, namespace="team-a", user=USER, now=1000.0)
+    return review(request, World(fleet(), Policy(), {TEMPLATE: claim}))
+
+
+def test_a_job_that_claims_devices_is_pinned_to_one_model() -> None:
+    outcome = ask()
+    assert (outcome.verdict, products(outcome)) == (Verdict.PIN, [A100_80GB.product])
+
+
+def test_a_selector_that_names_a_product_leaves_only_its_nodes() -> None:
+    outcome = ask(f'device.attributes["gpu.nvidia.com"].productName == "{SPOKEN[H100.product]}"')
+    assert (outcome.verdict, products(outcome)) == (Verdict.ADMIT, [H100.product])
+
+
+def test_memory_is_judged_on_the_devices_that_are_listed() -> None:
+    outcome = ask(memory="200Gi")
+    assert (outcome.verdict, codes(outcome)[0]) == (Verdict.DENY, "SST201")

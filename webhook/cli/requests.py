@@ -1,0 +1,24 @@
+"""Documents as the requests that the API server would make of them."""
+
+import time
+
+from webhook.cli.documents import Document
+from webhook.intake.admission import read_request
+from webhook.model.request import Kind, Request, Stage
+
+
+def request_of(one: Document) -> Request:
+    """A manifest is a CREATE; an AdmissionReview is what it says. Raises NotAReview."""
+    obj = one.object
+    if obj["kind"] == "AdmissionReview":
+        return read_request(obj, stage=Stage.MUTATE, now=time.time())
+    group, _, version = obj["apiVersion"].rpartition("/")
+    metadata = obj.get("metadata")
+    namespace = metadata.get("namespace") if isinstance(metadata, dict) else None
+    return Request(
+        kind=Kind(group, version, obj["kind"]),
+        operation="CREATE",
+        object=obj,
+        namespace=namespace if isinstance(namespace, str) and namespace else "default",
+        now=time.time(),
+    )

@@ -1,0 +1,130 @@
+"""What the containers of a job say: by their commands, their environment and the files that these name."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from webhook.intake.batch import Sighting, sightings
+from webhook.intake.commands import Invocation, invocations, scripted
+from webhook.intake.config_files import Files
+from webhook.intake.environment import Environment
+from webhook.intake.evidence import Evidence, evidence
+from webhook.intake.fields import Unreadable, found, objects, text
+from webhook.intake.places import Places
+from webhook.intake.roles import RawRole, Told
+from webhook.intake.settings import trainers_told
+from webhook.intake.words import Budget
+from webhook.model.finding import Finding
+from webhook.model.job import Container, Program
+from webhook.model.job import Told as TrainerTold
+from webhook.model.placement import Pointer
+from webhook.model.request import Object
+from webhook.model.surroundings import Surroundings
+from webhook.model.workload import Workload
+
+
+class Spoken(NamedTuple):
+    """`told` is what launchers and rendezvous environments say, with the role that each belongs to; `containers` are
+    all of the job's, read or not; `faults` are files that are in view and cannot be read."""
+
+    told: Told
+    batch: list[Sighting]
+    trainers: list[TrainerTold]
+    programs: tuple[Program, ...]
+    containers: tuple[Container, ...]
+    faults: tuple[Finding, ...]
+
+
+class Around(NamedTuple):
+    """What a container is read with: where its parts are written, and the files that it may mount."""
+
+    places: Places
+    namespace: str
+    files: Surroundings
+
+
+def read_spoken(roles: Sequence[RawRole], source: Object, workload: Workload, around: Around) -> Spoken:
+    """What each container with devices says, and the command lines outside the pods. Where all these say nothing, the
+    roles without devices speak for them: the launcher of an MPI job holds the command, its workers only listen.
+    Raises Unreadable."""
+    budget = Budget()
+    with_devices = [role for role in roles if role.devices]
+    read = [*_scripts(with_devices[0], source, workload, budget)] if with_devices else []
+    read += [one for role in with_devices for one in _of_role(role, around, budget)]
+    if not any(one.evidence or one.batch or one.trainers for one in read):
+        read += [one for role in roles if not role.devices for one in _of_role(role, around, budget)]
+    faults: list[Finding] = []
+    for one in read:
+        faults += [fault for fault in one.faults if fault not in faults]
+    return Spoken(
+        told=[(one.role, said) for one in read for said in one.evidence],
+        batch=[seen for one in read for seen in one.batch],
+        trainers=[trained for one in read for trained in one.trainers],
+        programs=tuple(ran for one in read for ran in one.programs),
+        containers=tuple(_containers(roles, {one.at: one.unset for one in read})),
+        faults=tuple(faults),
+    )
+
+
+class _Read(NamedTuple):
+    """What one container says."""
+
+    role: RawRole
+    at: Pointer
+    evidence: list[Evidence]
+    batch: list[Sighting]
+    trainers: list[TrainerTold]
+    programs: list[Program]
+    unset: tuple[str, ...] = ()
+    faults: tuple[Finding, ...] = ()
+
+
+def _of_role(role: RawRole, around: Around, budget: Budget) -> Iterator[_Read]:
+    """Of a role with devices the containers that ask for them; all where only an init container does."""
+    containers = objects(role.pod, "containers", role.spec)
+    for index in role.resources.containers or range(len(containers)):
+        yield _container(role, containers[index], (*role.spec, "containers", index), around, budget)
+
+
+def _container(role: RawRole, container: Object, at: Pointer, around: Around, budget: Budget) -> _Read:
+    files = Files.of(role.pod, container, namespace=around.namespace, budget=budget, surroundings=around.files)
+    try:
+        environment = Environment(container, at, budget, around.places)
+        programs = invocations(container, at, environment, budget, files)
+        image = text(container, "image", at)
+    except Unreadable as fault:
+        raise around.places.of_fault(fault) from None
+    unset = environment.unset
+    if sources := container.get("envFrom"):
+        unset += tuple(f"envFrom[{index}]" for index in range(len(sources))) if isinstance(sources, list) else ()
+    return _said(role, at, programs, environment, image)._replace(unset=unset, faults=files.faults)
+
+
+def _scripts(role: RawRole, source: Object, workload: Workload, budget: Budget) -> Iterator[_Read]:
+    """Command lines outside the pods: they speak for the roles with devices, of which `role` is the first."""
+    for path in workload.scripts:
+        written = found(source, path)
+        if written is None:
+            continue
+        if not isinstance(written, str):
+            raise Unreadable(path, "a string", written)
+        environment = Environment({}, path, budget)
+        yield _said(role, path, scripted(written, path, environment, budget), environment)
+
+
+def _said(role: RawRole, at: Pointer, programs: list[Invocation], environment: Environment, image: str = "") -> _Read:
+    seen, trainers = sightings(programs, environment, at), trainers_told(programs, at)
+    return _Read(role, at, evidence(programs, environment), seen, trainers, _ran(programs, image))
+
+
+def _ran(programs: Sequence[Invocation], image: str) -> list[Program]:
+    return [Program(image, tuple(one.words.texts[one.start :])) for one in programs] or [Program(image)]
+
+
+def _containers(roles: Sequence[RawRole], unset: Mapping[Pointer, tuple[str, ...]]) -> Iterator[Container]:
+    """Every container; those that were read have an entry in `unset`."""
+    for role in roles:
+        for part in ("containers", "initContainers"):
+            for index, container in enumerate(objects(role.pod, part, role.spec)):
+                at, name = (*role.spec, part, index), container.get("name")
+                known = name if isinstance(name, str) else ""
+                yield Container(role.name, known, at, at in unset, unset.get(at, ()))
