@@ -64,8 +64,9 @@ def await_pin(team: Team, version: CrdSet, job: Json) -> None:
 
 
 def train_job_of(name: str, **spec: Any) -> Json:  # noqa: ANN401 - fields of a TrainJob
-    job: Json = train_job(**spec)
-    return {**job, "metadata": {"name": name}}
+    """One that fits the large model only, whatever is free."""
+    job: Json = train_job(annotations={"samestep.dev/memory-per-device": "44Gi"}, **spec)
+    return {**job, "metadata": {**job["metadata"], "name": name}}
 
 
 def test_the_pin_is_stored_in_the_field_of_this_version_and_applying_again_changes_nothing(
@@ -101,7 +102,7 @@ def test_two_appliers_do_not_conflict_over_the_pin(trainers: Team, version: CrdS
     whole = version == "trainer"
     # The older lists are atomic: two appliers of the list conflict over it whoever else writes to it.
     job = train_job_of("shared", **({field: [theirs]} if whole else {}))
-    labelled = {**job, "metadata": {"name": "shared", "labels": {"team": "vision"}}}
+    labelled = {**job, "metadata": {**job["metadata"], "labels": {"team": "vision"}}}
     trainers.apply(job, "--server-side", "--field-manager=one")
     first = trainers.get("trainjob", "shared")
     trainers.apply(labelled, "--server-side", "--field-manager=two")
