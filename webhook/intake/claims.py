@@ -45,7 +45,7 @@ class ClaimTemplates:
         """What the claims of a pod spec ask for. Raises Unreadable for what is wrong in the pod itself."""
         devices: dict[str, int] = {}
         names: list[str] = []
-        products: list[str] = []
+        products: tuple[str, ...] = ()
         unread: list[Finding] = []
         for index, entry in enumerate(objects(pod, "resourceClaims", at)):
             here = (*at, "resourceClaims", index)
@@ -57,14 +57,15 @@ class ClaimTemplates:
                 unread.append(Finding("SST104", dotted(here), facts, "claim"))
                 continue
             for request in _requests(template):
-                if request.products is None:
+                both = _common(products, request.products)
+                if both is None:
                     facts = {"reference": printable(f"the claim template {reference.name}")}
                     unread.append(Finding("SST104", dotted(here), facts, "selector"))
                     continue
                 devices[request.device_class] = devices.get(request.device_class, 0) + request.number
                 names.append(text(entry, "name", here))
-                products += request.products
-        return Claims(devices, frozenset(names), tuple(dict.fromkeys(products)), tuple(unread))
+                products = both
+        return Claims(devices, frozenset(names), products, tuple(unread))
 
 
 def claim_template(entry: Object, at: Pointer, namespace: str) -> Reference | None:
@@ -78,7 +79,7 @@ class _Request(NamedTuple):
 
     device_class: str
     number: int
-    products: list[str] | None
+    products: tuple[str, ...] | None
 
 
 def _requests(template: Object) -> Iterator[_Request]:
@@ -104,13 +105,22 @@ def _count(request: Object) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 < value < _MOST else 1
 
 
-def _products(request: Object) -> list[str] | None:
-    found: list[str] = []
+def _products(request: Object) -> tuple[str, ...] | None:
+    """A device has to meet all selectors of a request."""
+    found: tuple[str, ...] | None = ()
     for selector in listed(request.get("selectors"), ()):
         for clause in text(mapping(selector, "cel", ()), "expression", ()).split("&&"):
             named = _PRODUCT.match(clause.strip())
             if named is not None:
-                found += _STRING.findall(named[1] or named[2])
+                found = _common(found, tuple(_STRING.findall(named[1] or named[2])))
             elif not _ANY_PRODUCT.match(clause.strip()):
                 return None
     return found
+
+
+def _common(some: tuple[str, ...] | None, others: tuple[str, ...] | None) -> tuple[str, ...] | None:
+    """The products that both name, empty where any will do for both; None where no product will do, or that is not
+    known. Devices of two models for one pod are nothing that a pin could give."""
+    if some is None or others is None or not (some and others):
+        return None if some is None or others is None else some or others
+    return tuple(one for one in some if one in others) or None

@@ -72,11 +72,25 @@ def test_several_requests_and_several_claims_add_up() -> None:
     assert role.devices == 6
 
 
+HOPPER = 'device.attributes["gpu.nvidia.com"].productName in ["NVIDIA H100 80GB HBM3", "NVIDIA H200"]'
+
+
 def test_selectors_that_name_products_are_kept() -> None:
-    several = 'device.attributes["gpu.nvidia.com"].productName in ["NVIDIA H100 80GB HBM3", "NVIDIA H200"]'
-    request_of = {"name": "r", "exactly": asked("gpu.nvidia.com", f"{TYPE} && {several}", product("NVIDIA L40S"))}
+    request_of = {"name": "r", "exactly": asked("gpu.nvidia.com", f"{TYPE} && {HOPPER}")}
     (role,) = read(claiming(), template(request_of)).device_roles
-    assert role.products == ("NVIDIA H100 80GB HBM3", "NVIDIA H200", "NVIDIA L40S")
+    assert role.products == ("NVIDIA H100 80GB HBM3", "NVIDIA H200")
+
+
+def test_the_products_left_are_those_that_all_selectors_of_a_pod_name() -> None:
+    one = {"name": "a", "exactly": asked("gpu.nvidia.com", HOPPER, product("NVIDIA H200"))}
+    (role,) = read(claiming(), template(one, {"name": "b", "exactly": asked(count=3)})).device_roles
+    assert (role.devices, role.products) == (4, ("NVIDIA H200",))
+
+
+def test_a_pod_that_asks_for_devices_of_two_models_is_told() -> None:
+    requests = [{"name": name, "exactly": asked("gpu.nvidia.com", product(name))} for name in ("h200", "l40s")]
+    job = read(claiming(), template(*requests))
+    assert [(one.code, one.variant) for one in job.findings] == [("SST104", "selector")]
 
 
 @pytest.mark.parametrize(
