@@ -19,6 +19,7 @@ from rich.table import Table
 
 from webhook.answer.wording import gib
 from webhook.cli.documents import Document, Unreadable, parse_documents
+from webhook.fleet.allocated import read_claim
 from webhook.fleet.build import Used
 from webhook.fleet.pods import Usage
 from webhook.fleet.read import FleetRead, read_fleet
@@ -35,6 +36,7 @@ _PAGE = "250"
 _SHOWN = 4
 _NODES = "/api/v1/nodes"
 _SLICES = "/apis/resource.k8s.io/v1/resourceslices"
+_CLAIMS = "/apis/resource.k8s.io/v1/resourceclaims"
 _PODS = "/api/v1/pods"
 
 
@@ -46,7 +48,7 @@ _PODS = "/api/v1/pods"
     type=click.Path(path_type=Path),
     multiple=True,
     help="Nodes from files (`kubectl get nodes -o yaml`, or a snapshot) instead of a cluster; Pods, "
-    "ResourceSlices and Accelerators beside them count. Repeatable.",
+    "ResourceSlices, ResourceClaims and Accelerators beside them count. Repeatable.",
 )
 @click.option("--kubeconfig", type=click.Path(path_type=Path), help="Which kubeconfig to use for a live cluster.")
 @click.option("--context", help="Which context of it.")
@@ -89,13 +91,13 @@ def fleet(
 def _from_files(files: Iterable[Path], labels: tuple[str, ...]) -> tuple[FleetRead, list[Unreadable]]:
     found = [one for path in files for one in parse_documents(path)]
     documents = [(one.source, one.object) for one in found if isinstance(one, Document)]
-    pods = [obj for _, obj in documents if obj["kind"] == "Pod"]
-    read = read_fleet(documents, model_labels=labels, used=_used(pods) if pods else None)
+    pods, claims = ([obj for _, obj in documents if obj["kind"] == kind] for kind in ("Pod", "ResourceClaim"))
+    read = read_fleet(documents, model_labels=labels, used=_used(pods, claims) if pods else None)
     return read, [one for one in found if isinstance(one, Unreadable)]
 
 
-def _used(pods: Iterable[dict[str, Any]]) -> Used:
-    usage = Usage()
+def _used(pods: Iterable[dict[str, Any]], claims: Iterable[dict[str, Any]]) -> Used:
+    usage = Usage(held for obj in claims if (held := read_claim(obj)) is not None)
     for obj in pods:
         # A pod whose requests cannot be read is none that an API server has taken.
         with suppress(PodError):
@@ -180,9 +182,9 @@ def _live(kubeconfig: Path | None, context: str | None, labels: tuple[str, ...])
     async def look() -> FleetRead:
         async with Access(kubeconfig, context).client() as client:
             objects = [("", {**one, "kind": "Node"}) async for one in _pages(client, _NODES)]
-            slices, pods = await listed(client, _SLICES), await listed(client, _PODS)
+            slices, claims, pods = [await listed(client, path) for path in (_SLICES, _CLAIMS, _PODS)]
             objects += [("", {**one, "kind": "ResourceSlice"}) for one in slices or ()]
-            return read_fleet(objects, model_labels=labels, used=None if pods is None else _used(pods))
+            return read_fleet(objects, model_labels=labels, used=None if pods is None else _used(pods, claims or ()))
 
     try:
         return asyncio.run(look())

@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Any
 
 from webhook.cli.documents import Document, Unreadable, parse_documents
+from webhook.fleet.allocated import read_claim
 from webhook.fleet.growth import autoscaler_growth, node_pool_growth
 from webhook.fleet.pods import Usage
 from webhook.fleet.read import read_fleet
@@ -75,8 +76,9 @@ def offline(paths: Iterable[Path], also: Iterable[Document] = (), *, model_label
     """What the documents in these files, and `also`, tell of a cluster.
 
     Nodes make the fleet; one that comes twice counts as its last one (snapshots may overlap). Where Pods are among
-    them, what they ask for is in use on their nodes; where there are none, what is free is not known. NodePools and the
-    status of the cluster autoscaler tell whether nodes may be added. Other documents are left alone.
+    them, what they ask for is in use on their nodes, and what ResourceClaims hold; where there are none, what is free
+    is not known. NodePools and the status of the cluster autoscaler tell whether nodes may be added. Other documents
+    are left alone.
     """
     found = [*(one for path in paths for one in parse_documents(path)), *also]
     problems = [one for one in found if isinstance(one, Unreadable)]
@@ -92,6 +94,9 @@ def offline(paths: Iterable[Path], also: Iterable[Document] = (), *, model_label
                 problems.append(Unreadable(one.source, str(error)))
                 continue
             pods += [pod] if pod is not None else []
+        elif one.object["kind"] == "ResourceClaim":
+            claim = read_claim(one.object)
+            pods += [claim] if claim is not None else []
     usage = Usage({pod.uid: pod for pod in pods}.values())
     read = read_fleet(
         ((one.source, one.object) for one in documents),

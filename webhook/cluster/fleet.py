@@ -4,15 +4,16 @@ import asyncio
 import gc
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 
 from webhook.catalog.accelerators import accelerators
 from webhook.cluster.world import Worlds
+from webhook.fleet.allocated import read_claim
 from webhook.fleet.build import build_fleet, changed_fleet
 from webhook.fleet.listed import Slice, devices_of, read_slice
-from webhook.fleet.nodes import follow, read_node, with_slices
+from webhook.fleet.nodes import follow, read_node
 from webhook.fleet.pods import Usage
 from webhook.intake.pods import read_pod
 from webhook.model.fleet import Fleet, Listed, Node
@@ -25,16 +26,18 @@ _AFTER_FAILURE_S = 5.0
 
 
 class LiveFleet:
-    """Takes what the followers of `nodes`, `pods` and `slices` are told, and hands fleets on to `worlds`.
+    """Takes what the followers of `nodes`, `pods`, `claims` and `slices` are told, and hands fleets on to `worlds`.
 
     A fleet at most every `_SETTLE_S`, with all that has changed by then, made aside: the first one of 10,000 nodes
     takes longer than a request may wait. Until the nodes are listed again after a break, the old one is served.
+    `read_again` is to see to it that the node of this name is told again.
     """
 
-    def __init__(self, worlds: Worlds) -> None:
+    def __init__(self, worlds: Worlds, read_again: Callable[[str], None]) -> None:
         self.nodes = NodeFollower(self, worlds)
         self.pods = PodFollower(self, worlds)
-        self.slices = SliceFollower(self, worlds)
+        self.claims = ClaimFollower(self, worlds)
+        self.slices = SliceFollower(worlds, read_again)
         self.changed_nodes: dict[str, Node | None] = {}
         self.all_pods: list[Pod] | None = None
         self.changed_pods: list[tuple[Pod | None, Pod | None]] = []
@@ -60,6 +63,15 @@ class LiveFleet:
     def change(self) -> None:
         """There is something new to publish."""
         self._changed.set()
+
+    def listed_anew(self) -> None:
+        """All pods, or all claims, have been listed: what was reported before is in it."""
+        self.all_pods, self.changed_pods = self._taking(), []
+        self._changed.set()
+
+    def _taking(self) -> list[Pod] | None:
+        """All that takes of nodes; None before the pods have been listed."""
+        return None if self.pods.items is None else [*self.pods.items.values(), *self.claims.items.values()]
 
     @property
     def behind(self) -> bool:
@@ -87,7 +99,7 @@ class LiveFleet:
     def _begin_anew(self) -> None:
         self._fleet = self._usage = None
         self.changed_nodes, self.changed_pods = dict(self.nodes.items), []
-        self.all_pods = None if self.pods.items is None else list(self.pods.items.values())
+        self.all_pods = self._taking()
         self._changed.set()
 
     async def _publish(self) -> None:
@@ -170,11 +182,12 @@ class NodeFollower:
 
 
 class SliceFollower:
-    """ResourceSlices, one by one, for the node that has the devices (dynamic resource allocation)."""
+    """ResourceSlices, one by one, for the node that has the devices (dynamic resource allocation). Where they change,
+    `read_again` is called with the name of the node, which may have been none for us without them."""
 
-    def __init__(self, live: LiveFleet, worlds: Worlds) -> None:
-        self._live = live
+    def __init__(self, worlds: Worlds, read_again: Callable[[str], None]) -> None:
         self._worlds = worlds
+        self._read_again = read_again
         self._of_node: dict[str, dict[str, Slice]] = {}
 
     def key(self, metadata: Object) -> str:
@@ -189,7 +202,8 @@ class SliceFollower:
         for one in items.values():
             self._of_node.setdefault(one.node, {})[one.name] = one
         for node in before.keys() | self._of_node.keys():
-            self._tell(node)
+            if before.get(node) != self._of_node.get(node):
+                self._read_again(node)
 
     def changed(self, before: Slice | None, now: Slice | None) -> None:
         if before is not None:
@@ -197,7 +211,7 @@ class SliceFollower:
         if now is not None:
             self._of_node.setdefault(now.node, {})[now.name] = now
         for node in {one.node for one in (before, now) if one is not None}:
-            self._tell(node)
+            self._read_again(node)
 
     def confirmed(self, at: float) -> None:
         pass
@@ -208,13 +222,6 @@ class SliceFollower:
     def of(self, node: str) -> tuple[Listed, ...]:
         """The devices that are listed for this node."""
         return devices_of(self._of_node.get(node, {}).values())
-
-    def _tell(self, name: str) -> None:
-        # A node that is not for us without its slices is read again with its next status.
-        node = self._live.changed_nodes.get(name, self._live.nodes.items.get(name))
-        if node is not None and node.listed != (listed := self.of(name)):
-            self._live.changed_nodes[name] = with_slices(node, listed)
-            self._live.change()
 
 
 class PodFollower:
@@ -235,9 +242,7 @@ class PodFollower:
 
     def listed(self, items: Mapping[str, Pod]) -> None:
         self.items = items
-        # What was reported before is in it.
-        self._live.all_pods, self._live.changed_pods = list(items.values()), []
-        self._live.change()
+        self._live.listed_anew()
 
     def changed(self, before: Pod | None, now: Pod | None) -> None:
         if now is not None and now.node and not (before and before.node):
@@ -252,6 +257,38 @@ class PodFollower:
 
     def troubled(self, problem: str) -> None:
         self._worlds.trouble("pods", problem)
+
+
+class ClaimFollower:
+    """Claims that hold devices by uid, as pods that ask for these alone; `items` are the reflector's own."""
+
+    def __init__(self, live: LiveFleet, worlds: Worlds) -> None:
+        self._live = live
+        self._worlds = worlds
+        self.items: Mapping[str, Pod] = {}
+
+    def key(self, metadata: Object) -> str:
+        return str(metadata["uid"])
+
+    def project(self, item: Object, before: Pod | None) -> Pod | None:
+        claim = read_claim(item)
+        return before if before == claim else claim
+
+    def listed(self, items: Mapping[str, Pod]) -> None:
+        self.items = items
+        self._live.listed_anew()
+
+    def changed(self, before: Pod | None, now: Pod | None) -> None:
+        if now is not None and before is None:
+            self._worlds.bound(now)
+        self._live.changed_pods.append((before, now))
+        self._live.change()
+
+    def confirmed(self, at: float) -> None:
+        pass
+
+    def troubled(self, problem: str) -> None:
+        self._worlds.trouble("resourceclaims", problem)
 
 
 def _identity(node: Node) -> tuple[str, ...]:

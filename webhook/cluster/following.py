@@ -14,6 +14,7 @@ from webhook.model.request import Kind
 _NODES = Source("nodes")
 _PODS = Source("pods", selector="status.phase!=Succeeded,status.phase!=Failed", page=100)
 _SLICES = Source("resourceslices", "resource.k8s.io", optional=True)
+_CLAIMS = Source("resourceclaims", "resource.k8s.io", optional=True)
 
 REFERRED = {
     "TrainingRuntime": Source("trainingruntimes", "trainer.kubeflow.org", optional=True),
@@ -43,14 +44,16 @@ class Following:
     """Starts and stops with kopf. `connect` gives a client with fresh credentials."""
 
     def __init__(self, connect: Connect, worlds: Worlds) -> None:
-        self._live = LiveFleet(worlds)
+        self._live = LiveFleet(worlds, lambda name: self._nodes.read_again(name))
+        self._nodes = Reflector(connect, _NODES, self._live.nodes)
         self._referred = {
             Kind(one.group, "", kind): Reflector(connect, one, ReferredFollower(worlds, one.plural))
             for kind, one in REFERRED.items()
         }
         self._reflectors: tuple[Reflector[Any], ...] = (
-            Reflector(connect, _NODES, self._live.nodes),
+            self._nodes,
             Reflector(connect, _PODS, self._live.pods),
+            Reflector(connect, _CLAIMS, self._live.claims),
             Reflector(connect, _SLICES, self._live.slices),
             *self._referred.values(),
             *(Reflector(connect, one, GrowthFollower(worlds, one.plural, growth)) for one, growth in _GROWTH),

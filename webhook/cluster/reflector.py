@@ -88,6 +88,8 @@ class Reflector(Generic[T]):
         self.path = ""
         """Of the collection; empty until it has been listed, and where the cluster serves no such kind."""
         self._items: dict[str, T] = {}
+        self._again: set[str] = set()
+        self._watching: asyncio.Timeout | None = None
         self._version = ""
         self._contact = 0.0
         self._troubled_since: float | None = None
@@ -101,6 +103,14 @@ class Reflector(Generic[T]):
         """
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._run(), name=f"reflector of {self._source.plural}")
+
+    def read_again(self, name: str) -> None:
+        """What else is known of an object of this name (which has no namespace) has changed, and with it maybe what is
+        kept of it, or whether it is for us at all."""
+        self._again.add(name)
+        if self._watching is not None:
+            self._watching.reschedule(0)
+            self._watching = None
 
     async def stop(self) -> None:
         """What was told stays told."""
@@ -123,14 +133,18 @@ class Reflector(Generic[T]):
 
     async def _follow(self, client: Client) -> None:
         while True:
+            if len(self._again) > self._source.page:
+                self._version = ""
             if not self._version and not await self._list(client):
                 await asyncio.sleep(self._again_s)
                 continue
+            await self._read_named(client)
             await self._watch(client)
             await asyncio.sleep(_PAUSE_S)
 
     async def _list(self, client: Client) -> bool:
         """Whether there are such objects in this cluster at all."""
+        self._again.clear()
         path = await self._served(client)
         query = {"limit": str(self._source.page)} | self._selected()
         listed: dict[str, T] = {}
@@ -177,6 +191,15 @@ class Reflector(Generic[T]):
                 raise
         return ""
 
+    async def _read_named(self, client: Client) -> None:
+        """Between two watches: whatever is read may be newer than what the next one begins with, and never than what it
+        comes to."""
+        for name in list(self._again):
+            found = orjson.loads(await client.get(self.path, {"fieldSelector": f"metadata.name={name}"}))
+            for item in found["items"] or ():
+                self._change(item)
+            self._again.discard(name)
+
     async def _watch(self, client: Client) -> None:
         query = {
             "watch": "true",
@@ -187,10 +210,14 @@ class Reflector(Generic[T]):
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=_SILENCE_S)
         async with client.open(self.path, query | self._selected(), timeout) as answer:
             self._confirm()
-            with suppress(aiohttp.SocketTimeoutError):
-                async for line in _lines(answer.content):
-                    self._apply(orjson.loads(line))
-                    self._confirm()
+            try:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout_at(0 if self._again else None) as self._watching:
+                        async for line in _lines(answer.content):
+                            self._apply(orjson.loads(line))
+                            self._confirm()
+            finally:
+                self._watching = None
 
     def _apply(self, event: dict[str, Any]) -> None:
         item = event["object"]
@@ -199,9 +226,12 @@ class Reflector(Generic[T]):
         self._version = item["metadata"]["resourceVersion"]
         if event["type"] == "BOOKMARK":
             return
+        self._change(item, gone=event["type"] == "DELETED")
+
+    def _change(self, item: Object, *, gone: bool = False) -> None:
         key = self._follower.key(item["metadata"])
         before = self._items.get(key)
-        if event["type"] == "DELETED" or not self._take(self._items, item):
+        if gone or not self._take(self._items, item):
             self._items.pop(key, None)
         now = self._items.get(key)
         if now is not before:

@@ -60,10 +60,10 @@ def read_node(obj: Object, known_since: float = 0.0, slices: tuple[Listed, ...] 
         last_memory_mib=kept.last_memory_mib,
         second_product=kept.second_product,
     )
-    return with_slices(node, slices) if slices else node
+    return _with_slices(node, slices) if slices else node
 
 
-def with_slices(node: Node, slices: tuple[Listed, ...]) -> Node:
+def _with_slices(node: Node, slices: tuple[Listed, ...]) -> Node:
     """The node with the devices that ResourceSlices list for it. Pods ask for them through claims; here they are an
     amount under the name of the driver, beside those that have a resource name."""
     drivers = {vendor.name: driver for driver, vendor in accelerators().drivers.items()}

@@ -76,7 +76,8 @@ class Collection:
         start = int(http.query.get("continue", "0"))
         if start:
             await self.go_on.wait()
-        items = list(self.objects.values())
+        _, _, name = http.query.get("fieldSelector", "").partition("metadata.name=")
+        items = [one for one in self.objects.values() if name in (one["metadata"]["name"], "")]
         more = str(start + self.page) if start + self.page < len(items) else ""
         metadata = {"resourceVersion": str(self.version), "continue": more}
         page = {"apiVersion": self.api_version, "kind": f"{self.kind}List", "metadata": metadata}

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from controlplane.devices import allocation, resource_slice
 from controlplane.nodes import A100_80GB, RTX_5090, RTX_PRO_6000, cpu_node, gpu_node
 from tests.samples import Json, fleet, pod
 from tests.unit.cluster.api_server import ApiServer, Collection, served, until
@@ -496,3 +497,52 @@ async def test_the_devices_that_a_driver_lists_come_with_their_node(
     slices.remove("a-slice-1")
     slices.remove("a-slice-2")
     await until(lambda: listed() == [])
+
+
+async def test_a_node_that_is_none_for_us_comes_with_the_devices_that_a_driver_lists_and_goes_with_them(
+    server: ApiServer, api: Collection, following: Following, worlds: Worlds
+) -> None:
+    slices = server.serve("/apis/resource.k8s.io/v1/resourceslices", "ResourceSlice")
+    api.put(gpu_node("a", RTX_5090))
+    api.put(cpu_node("bare"))
+    following.start()
+    await until(lambda: nodes(worlds).keys() == {"a"})
+    await api.watched()
+    slices.put(resource_slice("bare", RTX_5090))
+    slices.put(resource_slice("gone", RTX_5090))
+    await until(lambda: nodes(worlds).keys() == {"a", "bare"})
+    assert api.lists == 3  # all at first, and then these two
+    await api.watched()
+    slices.remove("bare-gpu.nvidia.com")
+    await until(lambda: nodes(worlds).keys() == {"a"})
+
+
+async def test_devices_that_are_allocated_to_claims_are_not_free(
+    server: ApiServer, api: Collection, following: Following, worlds: Worlds
+) -> None:
+    slices = server.serve("/apis/resource.k8s.io/v1/resourceslices", "ResourceSlice")
+    claims = server.serve("/apis/resource.k8s.io/v1/resourceclaims", "ResourceClaim")
+
+    def free() -> int | None:
+        fleet = worlds.current.fleet if worlds.current else None
+        return free_devices(fleet, "gpu.nvidia.com", fleet.every) if fleet else None
+
+    api.put(gpu_node("a", RTX_5090))
+    slices.put(resource_slice("a", RTX_5090))
+    claims.put(allocated("first", "a", "gpu-0"))
+    claims.put({"metadata": {"name": "second", "namespace": "team-a"}, "spec": {}})
+    following.start()
+    await until(lambda: free() == 3)
+    await claims.watched()
+    claims.put(allocated("second", "a", "gpu-1", "gpu-2"))
+    await until(lambda: free() == 1)
+    claims.remove("first", "team-a")
+    await until(lambda: free() == 2)
+
+
+def allocated(name: str, node: str, *devices: str) -> Json:
+    return {
+        "metadata": {"name": name, "namespace": "team-a"},
+        "spec": {},
+        "status": {"allocation": allocation(node, *devices)},
+    }
