@@ -1,7 +1,8 @@
 """Our reading of selectors, affinity, taints, tolerations and resources against the real kube-scheduler.
 
 Each pair is one random pod that may go to one random node only, and a node that nobody else uses: whether the scheduler
-binds it is then its answer for this pair alone.
+binds it is then its answer for this pair alone. Of devices that are claimed there are two such pods for each node, and
+the second one meets what the first has left.
 """
 
 from collections.abc import Callable, Iterator
@@ -11,16 +12,35 @@ from random import Random
 from typing import Any
 
 from controlplane.api import Api, ApiError
+from controlplane.devices import (
+    PATH,
+    claim_template,
+    claimed_node,
+    claiming,
+    device_class,
+    of_product,
+    resource_slice,
+    spoken,
+)
 from controlplane.nodes import A100_80GB, H100, L40S, RTX_5090, RTX_PRO_6000, gpu_node
 from controlplane.rig import ControlPlane
+from tests.samples import USER, job
+from webhook.decision.pool import target_pool
+from webhook.fleet.allocated import read_claim
 from webhook.fleet.build import build_fleet
 from webhook.fleet.nodes import read_node
+from webhook.fleet.pods import Usage
+from webhook.fleet.read import read_fleet
 from webhook.fleet.room import fits
 from webhook.fleet.select import reachable
 from webhook.intake.placement import read_placement
+from webhook.intake.read import read_job
 from webhook.intake.resources import read_resources
 from webhook.model.fleet import Fleet
 from webhook.model.index import positions_of
+from webhook.model.job import TrainingJob
+from webhook.model.request import Kind
+from webhook.model.surroundings import Reference, Surroundings
 
 Json = dict[str, Any]
 
@@ -40,6 +60,8 @@ LABELS: dict[str, tuple[str, ...]] = {
 BOUNDS = ("1", "3", "07", "+9", "-3", "-4", "9223372036854775807", "9223372036854775808", "1_0", "abc", "")
 TAINT_KEYS = ("dedicated", "example.com/team", "node.kubernetes.io/maintenance")
 EFFECTS = ("NoSchedule", "NoExecute", "PreferNoSchedule")
+CLAIMED_NODES = 40
+CLAIMED_CARDS = (RTX_5090, H100)
 UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
@@ -64,21 +86,98 @@ def test_our_now_pool_is_where_the_scheduler_places_the_pod(control_plane: Contr
         specs = pod_specs(random, [one.name for one in fleet.nodes], api, f"{path}?dryRun=All", refused)
         pairs = {f"pair-{index:03}": pair for index, pair in enumerate(pairs_of(random, fleet, specs))}
         api.create(path, (pod(name, pair.spec) for name, pair in pairs.items()))
-        answers: dict[str, bool] = {}
-
-        def all_are_answered() -> bool:
-            answers.update(placed(api.get(path)["items"]))
-            return answers.keys() == pairs.keys()
-
-        control_plane.processes.wait("kube-scheduler", all_are_answered, timeout_s=120)
-        wrong = {name: pair for name, pair in pairs.items() if pair.ours != answers[name]}
-        assert not wrong, explained(wrong, api.get)
-        yes = sum(answers.values())
+        yes = agreed(control_plane, path, pairs)
         print(f"{len(pairs)} pairs, {yes} placed; {len(refused)} other pods were refused by the API server")
         assert len(pairs) >= 300
         assert len(pairs) / 4 <= yes <= len(pairs) * 3 / 4
     finally:
         control_plane.remove_nodes()
+
+
+def test_our_now_pool_is_where_the_scheduler_allocates_what_a_pod_claims(
+    control_plane: ControlPlane, namespace: str
+) -> None:
+    random = Random(SEED)
+    api = control_plane.api
+    path = f"/api/v1/namespaces/{namespace}/pods"
+    nodes = {
+        f"d{index:02}": (random.choice(CLAIMED_CARDS), random.choice((0, 1, 2, 4))) for index in range(CLAIMED_NODES)
+    }
+    templates = {one["metadata"]["name"]: one for one in claim_templates()}
+    in_view: Surroundings = {
+        Reference(Kind("resource.k8s.io", "", "ResourceClaimTemplate"), namespace, name): one
+        for name, one in templates.items()
+    }
+    try:
+        api.create(f"{PATH}/deviceclasses", [device_class()])
+        api.create(f"{PATH}/namespaces/{namespace}/resourceclaimtemplates", templates.values())
+        slices = [resource_slice(name, card, devices) for name, (card, devices) in nodes.items() if devices]
+        api.create(f"{PATH}/resourceslices", slices)
+        control_plane.add_nodes(claimed_node(name, card) for name, (card, _) in nodes.items())
+        yes: list[int] = []
+        for turn in ("first", "second"):
+            fleet = fleet_of_claims(api)
+            pairs: dict[str, Pair] = {}
+            for name in nodes:
+                spec = only_on(claiming(container_alone(), random.choice(list(templates))), name)
+                pairs[f"{turn}-{name}"] = Pair(spec, name, takes(spec, fleet, namespace, in_view))
+            api.create(path, (pod(name, pair.spec) for name, pair in pairs.items()))
+            yes.append(agreed(control_plane, path, pairs))
+        print(f"2 × {CLAIMED_NODES} pairs with claims, {yes[0]} and {yes[1]} placed")
+        assert CLAIMED_NODES / 4 <= yes[0] <= CLAIMED_NODES * 3 / 4
+        assert 0 < yes[1] < yes[0]
+    finally:
+        control_plane.remove_nodes()
+        api.delete(f"{PATH}/resourceslices")
+        api.delete(f"{PATH}/deviceclasses")
+
+
+def agreed(control_plane: ControlPlane, path: str, pairs: dict[str, Pair]) -> int:
+    """How many of these pods the scheduler has placed, once it has answered for all as we do."""
+    answers: dict[str, bool] = {}
+
+    def all_are_answered() -> bool:
+        answers.update(placed(control_plane.api.get(path)["items"]))
+        return answers.keys() >= pairs.keys()
+
+    control_plane.processes.wait("kube-scheduler", all_are_answered, timeout_s=120)
+    wrong = {name: pair for name, pair in pairs.items() if pair.ours != answers[name]}
+    assert not wrong, explained(wrong, control_plane.api.get)
+    return sum(answers[name] for name in pairs)
+
+
+def claim_templates() -> Iterator[Json]:
+    names = [spoken(card) for card in CLAIMED_CARDS]
+    selectors = (
+        (),
+        (of_product(names[0]),),
+        (of_product(names[1]),),
+        (of_product(*names),),
+        (of_product(names[0]), of_product(*names)),
+    )
+    for kind, expressions in enumerate(selectors):
+        for count in (1, 2, 3):
+            yield claim_template(f"t{kind}-{count}", count, *expressions)
+
+
+def container_alone() -> Json:
+    return {"restartPolicy": "Never", "containers": [{"name": "train", "image": "train"}]}
+
+
+def fleet_of_claims(api: Api) -> Fleet:
+    found = [("", one | {"kind": "Node"}) for one in api.get("/api/v1/nodes")["items"]]
+    found += [("", one | {"kind": "ResourceSlice"}) for one in api.get(f"{PATH}/resourceslices")["items"]]
+    held = map(read_claim, api.get(f"{PATH}/resourceclaims")["items"])
+    return read_fleet(found, used=Usage(one for one in held if one is not None).used).fleet
+
+
+def takes(spec: Json, fleet: Fleet, namespace: str, surroundings: Surroundings) -> bool:
+    """Whether the pod can be placed now, as we say."""
+    kind = Kind("batch", "v1", "Job")
+    read = read_job(job(spec, pods=1), kind=kind, namespace=namespace, user=USER, surroundings=surroundings)
+    assert isinstance(read, TrainingJob)
+    (pool,) = target_pool(read, fleet).roles
+    return bool(pool.takes)
 
 
 def pairs_of(random: Random, fleet: Fleet, specs: Iterator[Json]) -> Iterator[Pair]:
