@@ -12,6 +12,7 @@ from webhook.model.request import Stage
 from webhook.model.surroundings import Surroundings
 from webhook.model.verdict import Review, Verdict
 from webhook.model.world import World
+from webhook.policy.kinds import kinds_of
 
 _CLOCKS_DIFFER_S = 5
 
@@ -25,6 +26,7 @@ class Worlds:
     def __init__(self, policy: Policy, fleet: Fleet | None = None) -> None:
         self.problems: dict[str, str] = {}
         self.policy = policy
+        self.kinds = kinds_of(policy)
         self._fleet = fleet
         self._pods_at: float | None = None
         self._pinned: Pinned = {}
@@ -128,6 +130,7 @@ class Worlds:
             surroundings=self._surroundings,
             promises=self._promises,
             pinned=self._pinned,
+            kinds=self.kinds,
         )
 
 
