@@ -36,7 +36,7 @@ demo-cluster: controlplane ## The webhook in front of a real API server and sche
 test: $(READY) ## All tests, the real control plane included
 	$(BIN)/python -m pytest -n 2 --dist loadfile $(FAST)
 	-$(BIN)/python -m controlplane build
-	$(BIN)/python -m pytest tests/cluster
+	$(BIN)/python -m pytest -n 2 --dist loadfile tests/cluster
 
 .PHONY: test-fast
 test-fast: $(READY) ## The tests that need no control plane
