@@ -15,6 +15,7 @@ from webhook.fleet.build import build_fleet, changed_fleet
 from webhook.fleet.listed import Slice, devices_of, read_slice
 from webhook.fleet.nodes import follow, read_node, with_slices
 from webhook.fleet.pods import Usage
+from webhook.fleet.signs import own_product
 from webhook.intake.pods import read_pod
 from webhook.model.fleet import Fleet, Listed, Node
 from webhook.model.pods import Pod
@@ -287,5 +288,10 @@ class PodFollower:
 
 
 def _identity(node: Node) -> tuple[str, ...]:
-    """What makes it another node, or a node of another model, to what was known of it."""
-    return (node.uid, *(node.labels.get(key, "") for key in sorted(accelerators().product_keys)))
+    """What makes it another node, or a node of another model, to what was known of it. A label that now names a display
+    card does not (k8s-device-plugin#731)."""
+    names = [node.labels.get(key, "") for key in sorted(accelerators().product_keys)]
+    if node.last_product:
+        passing = {own_product(node, vendor) for vendor in accelerators().vendors} - {""}
+        names = [node.last_product if name in passing else name for name in names]
+    return node.uid, *names

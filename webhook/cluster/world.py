@@ -12,6 +12,7 @@ from webhook.model.request import Stage
 from webhook.model.surroundings import Surroundings
 from webhook.model.verdict import Review, Verdict
 from webhook.model.world import World
+from webhook.policy.kinds import kinds_of
 
 _CLOCKS_DIFFER_S = 5
 
@@ -27,6 +28,7 @@ class Worlds:
         self.problems: dict[str, str] = {}
         self.faults: dict[str, tuple[str, ...]] = {}
         self.policy = policy
+        self.kinds = kinds_of(policy)
         self._fleet = fleet
         self._pods_at: float | None = None
         self._pinned: Pinned = {}
@@ -134,6 +136,7 @@ class Worlds:
             surroundings=self._surroundings,
             promises=self._promises,
             pinned=self._pinned,
+            kinds=self.kinds,
         )
 
 

@@ -161,6 +161,13 @@ async def test_a_node_is_known_since_it_was_first_seen_with_its_present_model(
     second = nodes(worlds)["a"].known_since
     assert second > first
 
+    # A display card in the same node takes the label for a while (k8s-device-plugin#731).
+    flipped = gpu_node("a", A100_80GB)
+    flipped["metadata"]["labels"] |= {"nvidia.com/gpu.product": "NVIDIA-DGX-Display", "nvidia.com/gpu.count": "1"}
+    api.put(flipped)
+    await until(lambda: nodes(worlds)["a"].last_product == A100_80GB.product)
+    assert nodes(worlds)["a"].known_since == second
+
     replaced = gpu_node("a", A100_80GB)
     replaced["metadata"]["uid"] = "another machine"
     api.put(replaced)
