@@ -20,11 +20,13 @@ _CLOCKS_DIFFER_S = 5
 class Worlds:
     """Holds the one `World` that reviews are given. A world is never changed, only swapped whole.
 
-    `problems` say, by kind of object, what keeps it from being followed at present and since when.
+    `problems` say, by kind of object, what keeps it from being followed at present and since when; `faults`, by kind of
+    ours, which objects cannot be taken as they are now, and what they count as instead.
     """
 
     def __init__(self, policy: Policy, fleet: Fleet | None = None) -> None:
         self.problems: dict[str, str] = {}
+        self.faults: dict[str, tuple[str, ...]] = {}
         self.policy = policy
         self.kinds = kinds_of(policy)
         self._fleet = fleet
@@ -91,6 +93,10 @@ class Worlds:
         self.problems.pop(plural, None)
         if problem:
             self.problems[plural] = problem
+
+    def broken(self, kind: str, faults: tuple[str, ...]) -> None:
+        """Which objects of one kind of ours cannot be taken; none: all count."""
+        self.faults[kind] = faults
 
     def promise(self, review: Review) -> None:
         """An answer has been given. What it pinned counts as in use until its pods are bound, or for a minute."""
