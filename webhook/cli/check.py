@@ -108,7 +108,8 @@ def _print(items: list[Item], problems: list[Unreadable], output: str) -> None:
 def _text(item: Item) -> str:
     one = item.review
     name = reference(one)["name"] or ""
-    lines = [f"{item.source}  {one.request.kind.kind} {one.request.namespace}/{name}: {one.verdict}"]
+    named = f"{one.request.namespace}/{name}".removeprefix("/")
+    lines = [f"{item.source}  {one.request.kind.kind} {named}: {one.verdict}"]
     if one.because:
         lines[0] += f" ({one.because})"
     elif one.job is not None:
