@@ -36,7 +36,7 @@ demo-cluster: controlplane ## The webhook in front of a real API server and sche
 test: $(READY) ## All tests, the real control plane included
 	$(BIN)/python -m pytest -n 2 --dist loadfile $(FAST)
 	-$(BIN)/python -m controlplane build
-	$(BIN)/python -m pytest tests/cluster
+	$(BIN)/python -m pytest -n 2 --dist loadfile tests/cluster
 
 .PHONY: test-fast
 test-fast: $(READY) ## The tests that need no control plane
@@ -79,8 +79,9 @@ bench: $(READY) ## review() at 10 to 10,000 nodes and reading 100 KiB, beside js
 	$(BIN)/python -m tests.bench.fleet
 
 .PHONY: bench-cluster
-bench-cluster: controlplane ## Our mutating call beside a null webhook in Go, through the API server
+bench-cluster: controlplane ## Our mutating call beside a null webhook in Go; the first list of 10,000 nodes
 	$(BIN)/python -m tests.bench.cluster
+	$(BIN)/python -m tests.bench.first_sync
 
 .PHONY: clean
 clean: ## Remove the environment and caches inside the clone

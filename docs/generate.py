@@ -1,4 +1,5 @@
-"""`python -m docs.generate` writes the reference pages that come from the code; `--check` says which have drifted."""
+"""`python -m docs.generate` writes the reference pages and CRDs that come from the code; `--check` says which have
+drifted."""
 
 import difflib
 import sys
@@ -8,46 +9,49 @@ from pathlib import Path
 import click
 
 from docs.pages import pages
+from webhook.policy.definitions import definitions
 
 REFERENCE = Path(__file__).parent / "reference"
+DEFINITIONS = Path(__file__).parents[1] / "manifests" / "crds"
 
 
 @click.command()
 @click.option("--check", is_flag=True, help="Change nothing; fail, with a diff, where a page is not what it would be.")
 @click.pass_context
 def main(ctx: click.Context, check: bool) -> None:  # noqa: FBT001 (click passes it by name)
-    """Write the generated pages of docs/reference."""
-    wanted = pages()
+    """Write the generated pages of docs/reference, and manifests/crds."""
+    made = {REFERENCE: pages(), DEFINITIONS: definitions()}
     if check:
-        found = drift(wanted, REFERENCE)
+        found = [line for root, wanted in made.items() for line in drift(wanted, root)]
         if found:
-            click.echo("\n".join([*found, "docs/reference is not what the code says: run `make docs`"]), err=True)
+            click.echo("\n".join([*found, "these files are not what the code says: run `make docs`"]), err=True)
             ctx.exit(1)
         return
-    for path in leftovers(wanted, REFERENCE):
-        path.unlink()
-    for name, text in wanted.items():
-        path = REFERENCE / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, "utf-8")
+    for root, wanted in made.items():
+        for path in leftovers(wanted, root):
+            path.unlink()
+        for name, text in wanted.items():
+            path = root / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, "utf-8")
 
 
 def drift(wanted: Mapping[str, str], root: Path) -> list[str]:
-    """Lines of a unified diff from the pages below `root` to the wanted ones; none where they are the same."""
+    """Lines of a unified diff from the files below `root` to the wanted ones; none where they are the same."""
     lines: list[str] = []
     for name, text in wanted.items():
         path = root / name
         here = path.read_text("utf-8") if path.exists() else ""
         if here != text:
             lines += difflib.unified_diff(
-                here.splitlines(), text.splitlines(), f"docs/reference/{name}", "generated from the code", lineterm=""
+                here.splitlines(), text.splitlines(), f"{root.name}/{name}", "generated from the code", lineterm=""
             )
-    return lines + [f"docs/reference/{path.relative_to(root)}: no code has it" for path in leftovers(wanted, root)]
+    return lines + [f"{root.name}/{path.relative_to(root)}: no code has it" for path in leftovers(wanted, root)]
 
 
 def leftovers(wanted: Mapping[str, str], root: Path) -> list[Path]:
-    """Pages of codes and kinds that are no more."""
-    found = (path for folder in ("codes", "kinds") for path in (root / folder).glob("*"))
+    """Files of codes and kinds that are no more."""
+    found = (*root.glob("codes/*"), *root.glob("kinds/*"), *root.glob("*.yaml"))
     return sorted(path for path in found if str(path.relative_to(root)) not in wanted)
 
 

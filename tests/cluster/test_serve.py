@@ -17,7 +17,7 @@ from controlplane.nodes import A100_80GB, gpu_node
 from controlplane.nodes import demo_fleet as demo_nodes
 from controlplane.rig import ControlPlane
 from demo.serving import MANIFESTS, Webhook, start_webhook
-from tests.samples import Json, job, pytorchjob
+from tests.samples import Json, job, pod, pytorchjob
 from tests.unit.server.conftest import admission_review
 
 NAME = "samestep-alone"
@@ -68,10 +68,16 @@ class Alone:
 @pytest.fixture
 def alone(control_plane: ControlPlane, account: Path, tmp_path: Path) -> Iterator[Alone]:
     """On the demo fleet, in sync."""
+    with serving(control_plane, tmp_path, f"--kubeconfig={account}") as alone:
+        yield alone
+
+
+@contextmanager
+def serving(control_plane: ControlPlane, directory: Path, *options: str) -> Iterator[Alone]:
     control_plane.api.create("/api/v1/nodes", demo_nodes())
     log = control_plane.processes.log(NAME)
     log_from = log.stat().st_size if log.exists() else 0
-    webhook = start_webhook(control_plane.processes, tmp_path, f"--kubeconfig={account}", name=NAME)
+    webhook = start_webhook(control_plane.processes, directory, *options, name=NAME)
     alone = Alone(webhook, control_plane, log_from)
     alone.until(lambda: alone.fleet() == PRODUCTS)
     yield alone
@@ -213,3 +219,38 @@ def test_a_watch_that_has_expired_is_begun_anew(control_plane: ControlPlane, alo
     assert any(": 410 " in line["message"] for line in alone.log())
     assert alone.pins()
     alone.until(alone.follows)
+
+
+POLICY = """
+apiVersion: samestep.dev/v1alpha1
+kind: TrainingPolicy
+metadata: {name: reads-files}
+spec: {configMaps: true}
+"""
+
+
+def test_a_policy_that_lets_files_be_read_has_them_looked_up_by_name(
+    control_plane: ControlPlane, account: Path, tmp_path: Path
+) -> None:
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(POLICY)
+    control_plane.kubectl("apply", f"--filename={MANIFESTS / 'rbac-configmaps.yaml'}")
+    spec = pod(
+        command=["deepspeed", "train.py", "--deepspeed_config", "/etc/ds/ds.json"],
+        volumes=[{"name": "ds", "configMap": {"name": "ds"}}],
+    )
+    spec["containers"][0]["volumeMounts"] = [{"name": "ds", "mountPath": "/etc/ds"}]
+    mounting = job(spec, memory_fixed="2Gi", memory_per_sample="684Mi")
+    with serving(control_plane, tmp_path, f"--kubeconfig={account}", f"--policies={policy}") as alone:
+        _, before = alone.review(object=mounting)
+        ds = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "ds", "namespace": "team-a"}}
+        ds["data"] = {"ds.json": json.dumps({"train_micro_batch_size_per_gpu": 160})}
+        control_plane.kubectl("create", "namespace", "team-a")
+        control_plane.kubectl("create", "--filename=-", stdin=json.dumps(ds))
+        # That it is not there is remembered for two seconds.
+        alone.until(lambda: not alone.review(object=mounting)[1]["allowed"], within_s=10)
+        _, denied = alone.review(object=mounting)
+    control_plane.kubectl("delete", "namespace", "team-a", "--wait=false")
+
+    assert before["allowed"]
+    assert "micro-batch 160 needs 108.9 GiB on every GPU (declared)" in denied["status"]["message"]

@@ -1,13 +1,15 @@
 """`Accelerator` objects: products that a platform team adds to the catalog, or whose figures it overrides."""
 
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any, Literal
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictInt, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictInt, ValidationError, WithJsonSchema
 from pydantic.alias_generators import to_camel
 
 from webhook.catalog.accelerators import Accelerators, Figure, Product
-from webhook.model.quantity import MEBI, QuantityError, units
+from webhook.model.quantity import GRAMMAR, LONGEST, MEBI, QuantityError, units
+from webhook.model.request import Object
 
 
 class AdditionError(ValueError):
@@ -23,8 +25,26 @@ def _memory(text: str) -> str:
     return text
 
 
+_Object = TypeVar("_Object", bound=Object)
 _Name = Annotated[str, Field(min_length=1, max_length=253)]
-_Positive = Annotated[StrictInt, Field(gt=0)]
+_Positive = Annotated[StrictInt, Field(gt=0, le=1_000_000_000)]
+_Memory = Annotated[
+    str,
+    AfterValidator(_memory),
+    WithJsonSchema(
+        {
+            "type": "string",
+            "maxLength": LONGEST,
+            "pattern": f"^{GRAMMAR}$",
+            "x-kubernetes-validations": [
+                {
+                    "rule": "isQuantity(self) && quantity(self).compareTo(quantity('1Mi')) >= 0",
+                    "message": "expected at least 1Mi",
+                }
+            ],
+        }
+    ),
+]
 
 
 class _Part(BaseModel):
@@ -40,7 +60,7 @@ class AcceleratorSpec(_Part):
     """Other whole spellings: what clouds, or labels of your own, call it."""
     vendor: _Name
     """A vendor of the catalog."""
-    memory: Annotated[str, AfterValidator(_memory)] | None = None
+    memory: _Memory | None = None
     """Memory of one device as its driver reports it, as a Kubernetes quantity. A node's own label comes first."""
     bf16_tflops: _Positive | None = None
     """Dense BF16 TFLOPS."""
@@ -57,6 +77,8 @@ class _Metadata(BaseModel):
 
 
 class Accelerator(_Part):
+    """A product that is added to Samestep's catalog of accelerators, or of which some figures are overridden."""
+
     api_version: Literal["samestep.dev/v1alpha1"]
     kind: Literal["Accelerator"]
     metadata: _Metadata
@@ -77,6 +99,45 @@ def extended(catalog: Accelerators, objects: Iterable[Mapping[str, Any]]) -> Acc
     for obj in objects:
         catalog = catalog.with_products([_product(obj, catalog)])
     return catalog
+
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    """The catalog with the Accelerator objects of a cluster. `good` are those that count, by name; `faults` tell of
+    those that cannot be taken as they are now."""
+
+    catalog: Accelerators
+    good: Mapping[str, Object] = field(default_factory=dict)
+    faults: tuple[str, ...] = ()
+
+
+def added(catalog: Accelerators, objects: Iterable[Object], before: Mapping[str, Object]) -> Added:
+    """The catalog with these objects, the younger over the older. `before` are those that counted until now: one that
+    cannot be taken any more counts as it was then, and one that never could is left out."""
+    good: dict[str, Object] = {}
+    faults: list[str] = []
+    for obj in by_age(objects):
+        name = str(obj["metadata"]["name"])
+        try:
+            catalog, good[name] = extended(catalog, [obj]), obj
+        except AdditionError as error:
+            last = _extended(catalog, before.get(name))
+            if last is not None:
+                catalog, good[name] = last, before[name]
+            faults.append(f"{name}: {error} ({'left out' if last is None else 'counts as it was before'})")
+    return Added(catalog, good, tuple(faults))
+
+
+def by_age(objects: Iterable[_Object]) -> list[_Object]:
+    """Objects of a cluster, the oldest first, those of one second by name."""
+    return sorted(objects, key=lambda obj: (obj["metadata"].get("creationTimestamp", ""), obj["metadata"]["name"]))
+
+
+def _extended(catalog: Accelerators, obj: Object | None) -> Accelerators | None:
+    try:
+        return None if obj is None else extended(catalog, [obj])
+    except AdditionError:
+        return None
 
 
 def _product(obj: Mapping[str, Any], catalog: Accelerators) -> Product:

@@ -1,4 +1,4 @@
-"""`samestep catalog`: what is known of accelerators, and files that add to it."""
+"""`samestep catalog`: what is known of accelerators, and what files or a cluster add to it."""
 
 import json
 import sys
@@ -12,8 +12,9 @@ from rich.console import Console
 from rich.table import Table
 
 from webhook.catalog.accelerators import Accelerators, Fact, Figure, Product, accelerators
-from webhook.catalog.additions import AdditionError, extended, is_accelerator
-from webhook.cli.documents import Unreadable, parse_documents
+from webhook.catalog.additions import AdditionError, by_age, extended, is_accelerator
+from webhook.cli.documents import Document, Unreadable, parse_documents
+from webhook.cli.live import ACCELERATORS, list_live
 
 _LEGEND = "~ sources disagree, * FP16 (no BF16); -o yaml has the sources"
 
@@ -28,17 +29,27 @@ _LEGEND = "~ sources disagree, * FP16 (no BF16); -o yaml has the sources"
     multiple=True,
     help="Accelerator objects that add to the catalog or override it. Repeatable.",
 )
+@click.option("--kubeconfig", type=click.Path(path_type=Path), help="Add what Accelerator objects of this cluster say.")
+@click.option("--context", help="The same, for a context of the kubeconfig.")
 @click.option("--vendor", help="Products of this vendor alone.")
 @click.option("-o", "--output", type=click.Choice(["table", "json", "yaml"]), default="table", show_default=True)
 @click.pass_context
 def catalog(
-    ctx: click.Context, products: tuple[str, ...], files: tuple[Path, ...], vendor: str | None, output: str
+    ctx: click.Context,
+    products: tuple[str, ...],
+    files: tuple[Path, ...],
+    kubeconfig: Path | None,
+    context: str | None,
+    vendor: str | None,
+    output: str,
 ) -> None:
     """Show the accelerators that are known: all, or those whose names hold a PRODUCT.
 
-    Files are checked: exit status 2 where one holds an Accelerator that the catalog cannot take.
+    Without a cluster, unless one is named. Files are checked: exit status 2 where one holds an Accelerator that the
+    catalog cannot take, or where the cluster does.
     """
-    known, problems = _with_files(accelerators(), files)
+    live = _live(kubeconfig, context) if kubeconfig is not None or context is not None else []
+    known, problems = _extended([*live, *(found for path in files for found in parse_documents(path))])
     shown = [one for one in known.products if _is_asked_for(one, known, products, vendor)]
     if output == "table":
         Console(width=None if sys.stdout.isatty() else 120).print(_table(shown, known))
@@ -53,9 +64,14 @@ def catalog(
     ctx.exit(2 if problems or not shown else 0)
 
 
-def _with_files(known: Accelerators, files: Iterable[Path]) -> tuple[Accelerators, list[Unreadable]]:
-    problems: list[Unreadable] = []
-    for one in (found for path in files for found in parse_documents(path)):
+def _live(kubeconfig: Path | None, context: str | None) -> list[Document]:
+    found = list_live(kubeconfig, context, [ACCELERATORS])[ACCELERATORS]
+    return [Document(f"Accelerator {one['metadata']['name']}", one) for one in by_age(found or ())]
+
+
+def _extended(found: Iterable[Document | Unreadable]) -> tuple[Accelerators, list[Unreadable]]:
+    known, problems = accelerators(), list[Unreadable]()
+    for one in found:
         if isinstance(one, Unreadable):
             problems.append(one)
         elif is_accelerator(one.object):

@@ -69,10 +69,10 @@ def check(
     documents = [one for one in found if isinstance(one, Document)]
     problems = [one for one in found if isinstance(one, Unreadable)]
     policy = policy_from(policies)
-    nodes = [one for one in documents if one.object["kind"] == "Node"]
-    known = offline(fleets, nodes, model_labels=policy.model_labels)
+    looked_up = [one for one in documents if one.object["kind"] in LOOKED_UP]
+    known = offline(fleets, looked_up, model_labels=policy.model_labels)
     problems += known.problems
-    if not fleets and not nodes:
+    if not fleets and all(one.object["kind"] != "Node" for one in looked_up):
         raise click.UsageError("no nodes to decide on: give --fleet FILE (kubectl get nodes -o yaml)")
     world = World(known.fleet, policy, surroundings_from(documents), kinds=kinds_of(policy), pinned=known.pinned)
     items: list[Item] = []
@@ -108,7 +108,8 @@ def _print(items: list[Item], problems: list[Unreadable], output: str) -> None:
 def _text(item: Item) -> str:
     one = item.review
     name = reference(one)["name"] or ""
-    lines = [f"{item.source}  {one.request.kind.kind} {one.request.namespace}/{name}: {one.verdict}"]
+    named = f"{one.request.namespace}/{name}".removeprefix("/")
+    lines = [f"{item.source}  {one.request.kind.kind} {named}: {one.verdict}"]
     if one.because:
         lines[0] += f" ({one.because})"
     elif one.job is not None:

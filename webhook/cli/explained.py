@@ -42,7 +42,8 @@ def listing(found: Iterable[tuple[str, Explained]], problems: Iterable[Unreadabl
 
 
 def _show(source: str, one: Explained, *, indent: int) -> None:
-    click.echo(f"{' ' * indent}{source}  {one.kind.kind} {one.namespace}/{one_line(one.name)}")
+    named = f"{one.namespace}/{one_line(one.name)}".removeprefix("/")
+    click.echo(f"{' ' * indent}{source}  {one.kind.kind} {named}")
     indent += 2
     _put(_kind(one), indent)
     if one.job is not None:

@@ -1,15 +1,13 @@
 """`samestep fleet`: the fleet as decisions see it, and its snapshot."""
 
-import asyncio
 import json
 import sys
 from collections import defaultdict
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import asdict
-from http import HTTPStatus
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 import yaml
@@ -18,7 +16,9 @@ from rich.console import Console
 from rich.table import Table
 
 from webhook.answer.wording import gib
+from webhook.catalog.additions import by_age
 from webhook.cli.documents import Document, Unreadable, parse_documents
+from webhook.cli.live import ACCELERATORS, Collection, list_live
 from webhook.fleet.allocated import read_claim
 from webhook.fleet.build import Used
 from webhook.fleet.pods import Usage
@@ -29,15 +29,11 @@ from webhook.intake.pods import PodError, read_pod
 from webhook.model.policy import Policy
 from webhook.policy.load import PolicyError, load_policy
 
-if TYPE_CHECKING:
-    from webhook.cluster.access import Client
-
-_PAGE = "250"
 _SHOWN = 4
-_NODES = "/api/v1/nodes"
-_SLICES = "/apis/resource.k8s.io/v1/resourceslices"
-_CLAIMS = "/apis/resource.k8s.io/v1/resourceclaims"
-_PODS = "/api/v1/pods"
+_NODES = Collection("/api/v1/nodes")
+_SLICES = Collection("/apis/resource.k8s.io/v1/resourceslices", optional=True)
+_CLAIMS = Collection("/apis/resource.k8s.io/v1/resourceclaims", optional=True)
+_PODS = Collection("/api/v1/pods", optional=True)
 
 
 @click.command()
@@ -77,7 +73,7 @@ def fleet(
     for problem in (*problems, *(Unreadable(place, fault) for place, fault in read.faults)):
         click.echo(f"unreadable: {problem}", err=True)
     if snapshot:
-        _print({"apiVersion": "v1", "kind": "List", "items": to_objects(read.fleet)}, output)
+        _print({"apiVersion": "v1", "kind": "List", "items": to_objects(read.fleet, read.accelerators)}, output)
     else:
         models = summarize(read.fleet, model_labels=labels, catalog=read.catalog)
         odd = odd_nodes(read.fleet, model_labels=labels, catalog=read.catalog)
@@ -165,43 +161,8 @@ def _print(document: dict[str, Any], output: str) -> None:
 
 
 def _live(kubeconfig: Path | None, context: str | None, labels: tuple[str, ...]) -> FleetRead:
-    # The clients take half a second to import; commands that read files do without them.
-    import aiohttp
-
-    from webhook.cluster.access import Access, AccessError, StatusError, reason
-
-    async def listed(client: "Client", path: str) -> list[dict[str, Any]] | None:
-        """None where we may not, or where there is no such kind."""
-        try:
-            return [one async for one in _pages(client, path)]
-        except StatusError as error:
-            if error.status not in (HTTPStatus.NOT_FOUND, HTTPStatus.FORBIDDEN):
-                raise
-            return None
-
-    async def look() -> FleetRead:
-        async with Access(kubeconfig, context).client() as client:
-            objects = [("", {**one, "kind": "Node"}) async for one in _pages(client, _NODES)]
-            slices, claims, pods = [await listed(client, path) for path in (_SLICES, _CLAIMS, _PODS)]
-            objects += [("", {**one, "kind": "ResourceSlice"}) for one in slices or ()]
-            return read_fleet(objects, model_labels=labels, used=None if pods is None else _used(pods, claims or ()))
-
-    try:
-        return asyncio.run(look())
-    except AccessError as error:
-        raise click.ClickException(f"no cluster to ask: {error}") from None
-    except StatusError as error:
-        raise click.ClickException(f"the API server refused to list nodes: {error}") from None
-    except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
-        raise click.ClickException(f"the API server cannot be reached: {reason(error)}") from None
-
-
-async def _pages(client: "Client", path: str) -> AsyncIterator[dict[str, Any]]:
-    token = ""
-    while True:
-        page = json.loads(await client.get(path, {"limit": _PAGE, **({"continue": token} if token else {})}))
-        for item in page["items"]:
-            yield item
-        token = page["metadata"].get("continue", "")
-        if not token:
-            return
+    found = list_live(kubeconfig, context, (_NODES, _SLICES, _CLAIMS, _PODS, ACCELERATORS))
+    pods, accelerators = found[_PODS], by_age(found[ACCELERATORS] or ())
+    objects = [("", one) for one in (*(found[_NODES] or ()), *(found[_SLICES] or ()))]
+    objects += [(f"Accelerator {one['metadata']['name']}", one) for one in accelerators]
+    return read_fleet(objects, model_labels=labels, used=None if pods is None else _used(pods, found[_CLAIMS] or ()))

@@ -2,9 +2,10 @@
 
 import time
 
+from webhook.catalog.workloads import workloads
 from webhook.cli.documents import Document
 from webhook.intake.admission import read_request
-from webhook.model.request import Kind, Request, Stage
+from webhook.model.request import Kind, Object, Request, Stage
 
 
 def request_of(one: Document) -> Request:
@@ -13,12 +14,14 @@ def request_of(one: Document) -> Request:
     if obj["kind"] == "AdmissionReview":
         return read_request(obj, stage=Stage.MUTATE, now=time.time())
     group, _, version = obj["apiVersion"].rpartition("/")
+    kind = Kind(group, version, obj["kind"])
+    return Request(kind=kind, operation="CREATE", object=obj, namespace=_namespace(kind, obj), now=time.time())
+
+
+def _namespace(kind: Kind, obj: Object) -> str:
+    known = workloads().of(kind)
+    if known is not None and known.cluster_scoped:
+        return ""
     metadata = obj.get("metadata")
     namespace = metadata.get("namespace") if isinstance(metadata, dict) else None
-    return Request(
-        kind=Kind(group, version, obj["kind"]),
-        operation="CREATE",
-        object=obj,
-        namespace=namespace if isinstance(namespace, str) and namespace else "default",
-        now=time.time(),
-    )
+    return namespace if isinstance(namespace, str) and namespace else "default"

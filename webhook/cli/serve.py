@@ -5,6 +5,8 @@ from pathlib import Path
 
 import click
 
+from webhook.cli.policies import policies_option, policy_from
+
 _FILE = click.Path(path_type=Path)
 _PORT = click.IntRange(0, 65535)
 
@@ -25,6 +27,7 @@ _PORT = click.IntRange(0, 65535)
     multiple=True,
     help="Nodes from files instead of a cluster, as `samestep fleet` takes them. Repeatable.",
 )
+@policies_option
 @click.option(
     "--lame-duck",
     type=click.FloatRange(0),
@@ -46,6 +49,7 @@ def serve(
     kubeconfig: Path | None,
     context: str | None,
     files: tuple[Path, ...],
+    policies: Path | None,
     lame_duck: float | None,
     log_format: str,
     log_level: str,
@@ -57,6 +61,7 @@ def serve(
         raise click.UsageError("--ca-out goes with a certificate that is made, not with --cert")
     if files and (kubeconfig is not None or context is not None):
         raise click.UsageError("--fleet takes the place of a cluster")
+    policy = policy_from(policies)
     # kopf and the clients take most of a second to import; the other commands do without them.
     from webhook.cluster.access import Access, AccessError
     from webhook.server.listener import ListenError
@@ -68,7 +73,7 @@ def serve(
     if files:
         from webhook.cli.surroundings import fleet_from
 
-        known, problems = fleet_from(files)
+        known, problems = fleet_from(files, model_labels=policy.model_labels)
         for problem in problems:
             click.echo(f"unreadable: {problem}", err=True)
         if problems:
@@ -84,6 +89,7 @@ def serve(
         ca_out=ca_out,
         access=Access(kubeconfig, context),
         fleet=known,
+        policy=policy,
     )
     try:
         asyncio.run(run(settings))

@@ -66,9 +66,11 @@ class Offline:
     problems: list[Unreadable]
 
 
-def fleet_from(paths: Iterable[Path], also: Iterable[Document] = ()) -> tuple[Fleet, list[Unreadable]]:
+def fleet_from(
+    paths: Iterable[Path], also: Iterable[Document] = (), *, model_labels: tuple[str, ...] = ()
+) -> tuple[Fleet, list[Unreadable]]:
     """The fleet of the documents in these files and of `also`, and what could not be read."""
-    found = offline(paths, also)
+    found = offline(paths, also, model_labels=model_labels)
     return found.fleet, found.problems
 
 

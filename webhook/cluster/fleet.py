@@ -4,17 +4,19 @@ import asyncio
 import gc
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 
-from webhook.catalog.accelerators import accelerators
+from webhook.catalog.accelerators import Accelerators, accelerators
+from webhook.catalog.additions import Added, added
 from webhook.cluster.world import Worlds
 from webhook.fleet.allocated import read_claim
 from webhook.fleet.build import build_fleet, changed_fleet
 from webhook.fleet.listed import Slice, devices_of, read_slice
 from webhook.fleet.nodes import follow, read_node
 from webhook.fleet.pods import Usage
+from webhook.fleet.signs import own_product
 from webhook.intake.pods import read_pod
 from webhook.model.fleet import Fleet, Listed, Node
 from webhook.model.pods import Pod
@@ -42,6 +44,9 @@ class LiveFleet:
         self.all_pods: list[Pod] | None = None
         self.changed_pods: list[tuple[Pod | None, Pod | None]] = []
         self._worlds = worlds
+        self._accelerators: list[Object] = []
+        self._added = Added(accelerators())
+        self._changed_catalog = False
         self._fleet: Fleet | None = None
         self._usage: Usage | None = None
         self._changed = asyncio.Event()
@@ -59,6 +64,16 @@ class LiveFleet:
             self._task.cancel()
             with suppress(asyncio.CancelledError):
                 await self._task
+
+    @property
+    def catalog(self) -> Accelerators:
+        """By which the fleet is read at present."""
+        return self._added.catalog
+
+    def extend(self, objects: Iterable[Object]) -> None:
+        """From now on these Accelerator objects, and no others, add to the catalog."""
+        self._accelerators, self._changed_catalog = list(objects), True
+        self._changed.set()
 
     def change(self) -> None:
         """There is something new to publish."""
@@ -100,10 +115,13 @@ class LiveFleet:
         self._fleet = self._usage = None
         self.changed_nodes, self.changed_pods = dict(self.nodes.items), []
         self.all_pods = self._taking()
+        self._changed_catalog = True
         self._changed.set()
 
     async def _publish(self) -> None:
         self._changed.clear()
+        if self._changed_catalog:
+            await self._extend_catalog()
         nodes, self.changed_nodes = self.changed_nodes, {}
         listed, self.all_pods = self.all_pods, None
         pods, self.changed_pods = self.changed_pods, []
@@ -116,6 +134,20 @@ class LiveFleet:
             # Nodes and pods stay as long as the process: walking 10,000 nodes takes a full collection 60 ms each time.
             gc.collect()
             gc.freeze()
+
+    async def _extend_catalog(self) -> None:
+        self._changed_catalog = False
+        # A millisecond for each object.
+        now = await asyncio.to_thread(added, accelerators(), self._accelerators, self._added.good)
+        for fault in now.faults:
+            if fault not in self._added.faults:
+                _log.warning("Accelerator %s", fault)
+        self._worlds.broken("Accelerator", now.faults)
+        if now.catalog != self._added.catalog and self._fleet is not None:
+            # What is read of every node may be another thing now.
+            self.changed_nodes = {**{node.name: node for node in self._fleet.nodes}, **self.changed_nodes}
+            self._fleet = None
+        self._added = now
 
     def _next(
         self,
@@ -133,8 +165,9 @@ class LiveFleet:
                 busy |= self._usage.change(before, now)
         used, labels = self._usage.used if self._usage else None, self._worlds.policy.model_labels
         if fleet is None:
-            return build_fleet((node for node in nodes.values() if node), used=used, model_labels=labels)
-        return changed_fleet(fleet, nodes, used=used, busy=busy, model_labels=labels)
+            kept = (node for node in nodes.values() if node)
+            return build_fleet(kept, used=used, model_labels=labels, catalog=self.catalog)
+        return changed_fleet(fleet, nodes, used=used, busy=busy, model_labels=labels, catalog=self.catalog)
 
 
 class NodeFollower:
@@ -155,7 +188,7 @@ class NodeFollower:
         node = read_node(item, before.known_since if before else time.time(), listed)
         if node is None or before is None:
             return node
-        node = follow(before, node)
+        node = follow(before, node, self._live.catalog)
         if _identity(before) != _identity(node):
             node = replace(node, known_since=time.time())
         return before if before == node else node
@@ -292,5 +325,10 @@ class ClaimFollower:
 
 
 def _identity(node: Node) -> tuple[str, ...]:
-    """What makes it another node, or a node of another model, to what was known of it."""
-    return (node.uid, *(node.labels.get(key, "") for key in sorted(accelerators().product_keys)))
+    """What makes it another node, or a node of another model, to what was known of it. A label that now names a display
+    card does not (k8s-device-plugin#731)."""
+    names = [node.labels.get(key, "") for key in sorted(accelerators().product_keys)]
+    if node.last_product:
+        passing = {own_product(node, vendor) for vendor in accelerators().vendors} - {""}
+        names = [node.last_product if name in passing else name for name in names]
+    return node.uid, *names

@@ -4,7 +4,7 @@ import asyncio
 from typing import Any
 
 from webhook.cluster.fleet import LiveFleet
-from webhook.cluster.referred import GrowthFollower, ReferredFollower
+from webhook.cluster.referred import AcceleratorFollower, GrowthFollower, ReferredFollower
 from webhook.cluster.reflector import Connect, Reflector, Source
 from webhook.cluster.world import Worlds
 from webhook.fleet.growth import autoscaler_growth, node_pool_growth
@@ -15,6 +15,7 @@ _NODES = Source("nodes")
 _PODS = Source("pods", selector="status.phase!=Succeeded,status.phase!=Failed", page=100)
 _SLICES = Source("resourceslices", "resource.k8s.io", optional=True)
 _CLAIMS = Source("resourceclaims", "resource.k8s.io", optional=True)
+_ACCELERATORS = Source("accelerators", "samestep.dev", optional=True)
 
 REFERRED = {
     "TrainingRuntime": Source("trainingruntimes", "trainer.kubeflow.org", optional=True),
@@ -55,6 +56,7 @@ class Following:
             Reflector(connect, _PODS, self._live.pods),
             Reflector(connect, _CLAIMS, self._live.claims),
             Reflector(connect, _SLICES, self._live.slices),
+            Reflector(connect, _ACCELERATORS, AcceleratorFollower(worlds, self._live.extend)),
             *self._referred.values(),
             *(Reflector(connect, one, GrowthFollower(worlds, one.plural, growth)) for one, growth in _GROWTH),
         )

@@ -22,9 +22,10 @@ from webhook.cluster.reflector import Connect
 from webhook.model.policy import Policy
 from webhook.model.request import Kind, Object, Request
 from webhook.model.surroundings import Reference
+from webhook.model.workload import Workloads
 from webhook.model.world import World
 
-References: TypeAlias = Callable[[Object, Kind, str, Policy], Iterable[Reference]]
+References: TypeAlias = Callable[[Object, Kind, str, Policy, Workloads | None], Iterable[Reference]]
 """What an object of this kind in this namespace refers to, as far as this policy wants to know."""
 
 _log = logging.getLogger(__name__)
@@ -94,7 +95,7 @@ class Lookup:
     def _missing(self, request: Request, world: World) -> Iterator[Reference]:
         for obj in (request.object, request.old_object):
             if obj is not None:
-                for one in self._references(obj, request.kind, request.namespace, world.policy):
+                for one in self._references(obj, request.kind, request.namespace, world.policy, world.kinds):
                     if one not in world.surroundings and self._path(one):
                         yield one
 

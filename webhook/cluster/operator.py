@@ -15,6 +15,7 @@ from webhook.cluster.access import Access, AccessError, reason
 from webhook.cluster.following import Following
 from webhook.cluster.handlers import STAGES, Handler
 from webhook.model.request import Stage
+from webhook.model.workload import Workloads
 
 _log = logging.getLogger(__name__)
 _AGAIN_S = 10.0
@@ -28,6 +29,7 @@ async def run_operator(
     server: kopf.WebhookServerProtocol,
     stop: asyncio.Event,
     take_signals: Callable[[], None],
+    kinds: Workloads | None = None,
 ) -> None:
     """Runs kopf until `stop` is set, again and again where it ends by itself.
 
@@ -35,7 +37,7 @@ async def run_operator(
     at once. The server goes on with the handlers that it has. `take_signals` is called after each start: kopf takes
     SIGINT and SIGTERM to itself, and would end before the server has drained.
     """
-    registry = admission_registry(handlers)
+    registry = admission_registry(handlers, kinds)
     _add_activities(registry, access, following)
     while not stop.is_set():
         tasks = await kopf.spawn_tasks(
@@ -54,11 +56,11 @@ async def run_operator(
         await _sleep(_AGAIN_S * random.uniform(0.5, 1.0), unless=stop)  # noqa: S311 (not for secrets)
 
 
-def admission_registry(handlers: Mapping[str, Handler]) -> kopf.OperatorRegistry:
-    """Every handler, for every kind of the catalog."""
+def admission_registry(handlers: Mapping[str, Handler], kinds: Workloads | None = None) -> kopf.OperatorRegistry:
+    """Every handler, for every one of these kinds (those of the catalog where None)."""
     registry = kopf.OperatorRegistry()
     plurals = defaultdict(set)
-    for kind in workloads().reviewed:
+    for kind in (kinds or workloads()).reviewed:
         plurals[kind.group].add(kind.plural)
     for handler_id, handler in handlers.items():
         decorate = kopf.on.mutate if STAGES[handler_id] is Stage.MUTATE else kopf.on.validate

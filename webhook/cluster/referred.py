@@ -1,4 +1,4 @@
-"""Objects that jobs refer to, and objects that tell whether nodes may be added: followed whole."""
+"""Objects that jobs refer to, that tell whether nodes may be added, or that add to the catalog: followed whole."""
 
 from collections.abc import Callable, Mapping
 
@@ -73,6 +73,39 @@ class GrowthFollower:
 
     def _tell(self) -> None:
         self._worlds.grow(self._plural, self._growth(list(self._items.values())))
+
+
+class AcceleratorFollower:
+    """Accelerator objects, all together, into `extend`."""
+
+    def __init__(self, worlds: Worlds, extend: Callable[[list[Object]], None]) -> None:
+        self._worlds = worlds
+        self._extend = extend
+        self._items: Mapping[str, Object] = {}
+
+    def key(self, metadata: Object) -> str:
+        return _key(metadata)
+
+    def project(self, item: Object, _: Object | None, /) -> Object | None:
+        return trimmed(item)
+
+    def listed(self, items: Mapping[str, Object]) -> None:
+        before, self._items = self._items, items
+        # Of a cluster without any, which most are, this is called once a minute.
+        if items or before:
+            self._tell()
+
+    def changed(self, *_: Object | None) -> None:
+        self._tell()
+
+    def confirmed(self, at: float) -> None:
+        pass
+
+    def troubled(self, problem: str) -> None:
+        self._worlds.trouble("accelerators", problem)
+
+    def _tell(self) -> None:
+        self._extend(list(self._items.values()))
 
 
 def trimmed(obj: Object) -> Object:

@@ -31,7 +31,8 @@ _WATCH_S = 300
 # Bookmarks come once a minute. What is silent for longer is asked for again, which costs one request.
 _SILENCE_S = 90
 _PAUSE_S = 0.5
-_AGAIN_S = 60.0
+# A kind comes with its definition, and its first object may follow at once.
+_AGAIN_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from webhook.model.request import Stage
 from webhook.model.surroundings import Surroundings
 from webhook.model.verdict import Review, Verdict
 from webhook.model.world import World
+from webhook.policy.kinds import kinds_of
 
 _CLOCKS_DIFFER_S = 5
 
@@ -19,12 +20,15 @@ _CLOCKS_DIFFER_S = 5
 class Worlds:
     """Holds the one `World` that reviews are given. A world is never changed, only swapped whole.
 
-    `problems` say, by kind of object, what keeps it from being followed at present and since when.
+    `problems` say, by kind of object, what keeps it from being followed at present and since when; `faults`, by kind of
+    ours, which objects cannot be taken as they are now, and what they count as instead.
     """
 
     def __init__(self, policy: Policy, fleet: Fleet | None = None) -> None:
         self.problems: dict[str, str] = {}
+        self.faults: dict[str, tuple[str, ...]] = {}
         self.policy = policy
+        self.kinds = kinds_of(policy)
         self._fleet = fleet
         self._pods_at: float | None = None
         self._pinned: Pinned = {}
@@ -90,6 +94,10 @@ class Worlds:
         if problem:
             self.problems[plural] = problem
 
+    def broken(self, kind: str, faults: tuple[str, ...]) -> None:
+        """Which objects of one kind of ours cannot be taken; none: all count."""
+        self.faults[kind] = faults
+
     def promise(self, review: Review) -> None:
         """An answer has been given. What it pinned counts as in use until its pods are bound, or for a minute."""
         if review.verdict is Verdict.PIN and review.request.stage is Stage.MUTATE and not review.request.dry_run:
@@ -128,6 +136,7 @@ class Worlds:
             surroundings=self._surroundings,
             promises=self._promises,
             pinned=self._pinned,
+            kinds=self.kinds,
         )
 
 

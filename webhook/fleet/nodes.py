@@ -6,7 +6,7 @@ from functools import lru_cache
 from sys import intern
 from typing import Any
 
-from webhook.catalog.accelerators import INSTANCE_TYPE_KEYS, Vendor, accelerators
+from webhook.catalog.accelerators import INSTANCE_TYPE_KEYS, Accelerators, Vendor, accelerators
 from webhook.fleet.listed import read_registers
 from webhook.fleet.memory import labelled_mib, number
 from webhook.fleet.remembered import ANNOTATION, Remembered, read_remembered
@@ -77,13 +77,13 @@ def _with_slices(node: Node, slices: tuple[Listed, ...]) -> Node:
     return replace(node, listed=slices, allocatable=kept | offered, capacity=whole | offered)
 
 
-def follow(before: Node, now: Node) -> Node:
+def follow(before: Node, now: Node, catalog: Accelerators | None = None) -> Node:
     """`now` with what only the past can tell, `before` being the same node as it was known until now.
 
     Where feature discovery meets two models in one node, its labels name now the one, now the other
     (gpu-feature-discovery#27): another product without a new bootID is a sign of it, kept until the node boots. Where
     the other is a display card (k8s-device-plugin#731), or the labels no longer count what is allocatable, the product
-    last seen to do so is kept. A node of another uid is another node.
+    last seen to do so is kept. A node of another uid is another node. `catalog` is the package's unless given.
     """
     if before.uid != now.uid:
         return now
@@ -94,7 +94,7 @@ def follow(before: Node, now: Node) -> Node:
     # Of a node with cards of two vendors only the first one's are remembered.
     vendor = next((one for one in accelerators().vendors if own_product(now, one) or own_product(before, one)), None)
     if vendor is not None:
-        second = _second(before, now, vendor)
+        second = _second(before, now, vendor, catalog or accelerators())
         if _counts(now, vendor):
             last = ("", None)
         elif _counts(before, vendor):
@@ -110,8 +110,7 @@ def _with(now: Node, second: str, last: str, memory_mib: int | None) -> Node:
     return replace(now, second_product=second, last_product=last, last_memory_mib=memory_mib)
 
 
-def _second(before: Node, now: Node, vendor: Vendor) -> str:
-    catalog = accelerators()
+def _second(before: Node, now: Node, vendor: Vendor, catalog: Accelerators) -> str:
     was, is_ = own_product(before, vendor), own_product(now, vendor)
     if not now.boot_id or now.boot_id != before.boot_id or catalog.canonical(was) == catalog.canonical(is_):
         return ""

@@ -17,10 +17,12 @@ KINDS = frozenset({"Node", "ResourceSlice", "Accelerator"})
 
 @dataclass(frozen=True, slots=True)
 class FleetRead:
-    """A fleet and the catalog by which it was read. `faults` are objects that could not be, with where they stand."""
+    """A fleet and the catalog by which it was read, with the Accelerator objects that count in it. `faults` are objects
+    that could not be read, with where they stand."""
 
     fleet: Fleet
     catalog: Accelerators
+    accelerators: tuple[Mapping[str, Any], ...]
     faults: tuple[tuple[str, str], ...]
 
 
@@ -41,12 +43,15 @@ def read_fleet(
         if obj.get("kind") in KINDS:
             by_kind[obj["kind"]].append((place, obj))
     faults: list[tuple[str, str]] = []
-    catalog = accelerators()
+    catalog, added = accelerators(), []
     for place, obj in by_kind["Accelerator"]:
-        try:
-            catalog = extended(catalog, [obj] if is_accelerator(obj) else [])
-        except AdditionError as error:
-            faults.append((place, str(error)))
+        if is_accelerator(obj):
+            try:
+                catalog = extended(catalog, [obj])
+            except AdditionError as error:
+                faults.append((place, str(error)))
+            else:
+                added.append(obj)
     slices = read_slices(obj for _, obj in by_kind["ResourceSlice"])
     nodes: dict[str, Node] = {}
     for place, obj in by_kind["Node"]:
@@ -57,9 +62,9 @@ def read_fleet(
             continue
         if node is not None:
             before = nodes.get(node.name)
-            nodes[node.name] = follow(before, node) if before else node
+            nodes[node.name] = follow(before, node, catalog) if before else node
     fleet = build_fleet(nodes.values(), model_labels=model_labels, catalog=catalog, used=used, grows=grows)
-    return FleetRead(fleet, catalog, tuple(faults))
+    return FleetRead(fleet, catalog, tuple(added), tuple(faults))
 
 
 def _name(obj: Mapping[str, Any]) -> str:

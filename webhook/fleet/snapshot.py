@@ -1,16 +1,21 @@
 """A fleet as trimmed v1 Nodes: a snapshot that kubectl-style tools and `--fleet FILE` read alike."""
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from webhook.fleet.remembered import ANNOTATION, remembered
 from webhook.model.fleet import Fleet, Node
 
 
-def to_objects(fleet: Fleet) -> list[dict[str, Any]]:
+def to_objects(fleet: Fleet, accelerators: Iterable[Mapping[str, Any]] = ()) -> list[dict[str, Any]]:
     """The fleet's nodes as Node objects: no addresses, images, or annotations but one of our own. Read and built again
     they give an equal fleet, but for when each node was first seen and has booted, when the snapshot was taken, what is
-    free, and whether something may add nodes."""
-    return [_object(node) for node in fleet.nodes]
+    free, and whether something may add nodes. `accelerators` are the Accelerator objects by which it was read."""
+    return [*map(_accelerator, accelerators), *map(_object, fleet.nodes)]
+
+
+def _accelerator(obj: Mapping[str, Any]) -> dict[str, Any]:
+    return {**obj, "metadata": {"name": obj["metadata"]["name"]}}
 
 
 def _object(node: Node) -> dict[str, Any]:

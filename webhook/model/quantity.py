@@ -10,9 +10,11 @@ from functools import lru_cache
 
 MEBI = 1 << 20
 
-_GRAMMAR = re.compile(
-    r"([+-]?)(\d{1,40}(?:\.\d{0,40})?|\.\d{1,40})(|[KMGTPE]i|[numkMGTPE]|[eE][+-]?\d{1,3})\Z", re.ASCII
-)
+GRAMMAR = r"([+-]?)(\d{1,40}(?:\.\d{0,40})?|\.\d{1,40})(|[KMGTPE]i|[numkMGTPE]|[eE][+-]?\d{1,3})"
+"""Sign, number and suffix of a quantity, for a pattern here and, in RE2's terms, in a schema."""
+LONGEST = 100
+
+_GRAMMAR = re.compile(GRAMMAR + r"\Z", re.ASCII)
 _SUFFIX: dict[str, Fraction] = {
     "": Fraction(1),
     **{f"{letter}i": Fraction(1024 ** (n + 1)) for n, letter in enumerate("KMGTPE")},
@@ -56,7 +58,7 @@ def _ceiling(text: str, scale: int) -> int:
 
 
 def _parsed(text: str) -> Fraction:
-    found = _GRAMMAR.match(text) if len(text) <= 100 else None
+    found = _GRAMMAR.match(text) if len(text) <= LONGEST else None
     if found is None:
         raise QuantityError(f"expected a quantity, got {text[:40]!r}")
     sign, number, suffix = found.groups()

@@ -19,7 +19,6 @@ import orjson
 from aiohttp import web
 
 from webhook.answer.response import admission_response
-from webhook.catalog.workloads import workloads
 from webhook.cluster.handlers import CALL, STAGES, Call
 from webhook.cluster.world import Worlds
 from webhook.intake.admission import API_VERSION, NotAReview, read_request
@@ -67,7 +66,7 @@ class Admission:
         self._in_flight = 0
         self._idle = asyncio.Event()
         self._idle.set()
-        self._ours = {(kind.group, kind.plural) for kind in workloads().reviewed}
+        self._ours = {(kind.group, kind.plural) for kind in worlds.kinds.reviewed}
 
     async def plug(self, fn: kopf.WebhookFn) -> AsyncIterator[kopf.WebhookClientConfig]:
         """Takes kopf's function and keeps it, also when kopf ends: it needs nothing that would end with kopf."""

@@ -35,6 +35,7 @@ def checks(
         _fleet(worlds, now),
         _pods(worlds),
         _surroundings(worlds),
+        _objects(worlds),
         _handlers(plugged=plugged),
         _certificate(certificate, now),
         Check("draining", State.FAILED if draining else State.OK, "stopping" if draining else "not stopping"),
@@ -75,6 +76,12 @@ def _surroundings(worlds: Worlds) -> Check:
     problems = [told for plural, told in sorted(worlds.problems.items()) if plural not in ("nodes", "pods")]
     told = "; ".join(problems) or "what jobs refer to is followed"
     return Check("surroundings", State.WARNING if problems else State.OK, told)
+
+
+def _objects(worlds: Worlds) -> Check:
+    faults = [f"{kind} {fault}" for kind, those in sorted(worlds.faults.items()) for fault in those]
+    told = "; ".join(faults) or "every object of ours that is in view counts"
+    return Check("objects", State.WARNING if faults else State.OK, told)
 
 
 def _handlers(*, plugged: bool) -> Check:

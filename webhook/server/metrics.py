@@ -73,6 +73,11 @@ class _State(Collector):
         if age is not None:
             told = "Since the fleet was last confirmed."
             yield GaugeMetricFamily("samestep_fleet_age_seconds", told, value=age)
+        told = "Objects of ours that cannot be taken as they are; /readyz?verbose says why."
+        broken = GaugeMetricFamily("samestep_broken_objects", told, labels=("kind",))
+        for kind in ("Accelerator",):
+            broken.add_metric((kind,), len(self._worlds.faults.get(kind, ())))
+        yield broken
         told = "When the serving certificate expires."
         expires_at = self._certificate.expires_at
         yield GaugeMetricFamily("samestep_tls_certificate_expiry_timestamp_seconds", told, value=expires_at)

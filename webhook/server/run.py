@@ -42,6 +42,7 @@ class Settings:
     ca_out: Path | None = None
     access: Access = field(default_factory=Access)
     fleet: Fleet | None = None
+    policy: Policy = field(default_factory=Policy)
 
 
 async def run(settings: Settings) -> None:
@@ -49,7 +50,7 @@ async def run(settings: Settings) -> None:
     certificate = _certificate(settings)
     if settings.fleet is None:
         await settings.access.check()
-    worlds = Worlds(Policy(), settings.fleet)
+    worlds = Worlds(settings.policy, settings.fleet)
     metrics = Metrics(worlds, certificate, _version())
     admission = Admission(worlds, metrics)
     server = Server(
@@ -93,6 +94,7 @@ async def _serve_cluster(
             server=lambda fn: admission.plug(with_fallback(fn, handlers)),
             stop=over,
             take_signals=lambda: _take_signals(signalled),
+            kinds=worlds.kinds,
         )
     )
     waiting = asyncio.create_task(signalled.wait())

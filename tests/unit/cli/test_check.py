@@ -9,7 +9,7 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
-from controlplane.nodes import RTX_5090, RTX_PRO_6000
+from controlplane.nodes import RTX_5090, RTX_PRO_6000, gpu_node
 from tests.samples import Json, ask, demo_nodes, job, patched, pod, pytorchjob
 from tests.unit.intake.runtimes import definition, node, runtime, train_job
 from webhook.cli import main
@@ -398,3 +398,23 @@ def test_what_a_job_refers_to_is_looked_up_in_the_files(check: Check, kind: str,
 def test_a_job_whose_runtime_is_in_no_file_is_told(check: Check) -> None:
     result = check(train_job())
     assert (result.exit_code, "SST104 ClusterTrainingRuntime torch is not in view" in result.stdout) == (0, True)
+
+
+def test_accelerators_count_beside_the_jobs_and_beside_the_nodes(check: Check, tmp_path: Path) -> None:
+    known = {"apiVersion": "samestep.dev/v1alpha1", "kind": "Accelerator", "metadata": {"name": "new"}}
+    new = known | {"spec": {"product": "NVIDIA-New", "vendor": "nvidia", "memory": "64Gi", "source": "our bench"}}
+    nodes = [gpu_node(f"new-{index}", RTX_5090) for index in range(2)]
+    for one in nodes:
+        one["metadata"]["labels"][PRODUCT] = "NVIDIA-New"
+        del one["metadata"]["labels"]["nvidia.com/gpu.memory"]
+    only_new, and_accelerator = tmp_path / "new.yaml", tmp_path / "both.yaml"
+    only_new.write_text(yaml.safe_dump_all([gpu_node("small", RTX_5090), *nodes]))
+    and_accelerator.write_text(yaml.safe_dump_all([gpu_node("small", RTX_5090), *nodes, new]))
+
+    def answer(*objects: Json, fleet: Path) -> tuple[str, list[str]]:
+        (item,) = listed(check(*objects, options=("--fleet", str(fleet), "-o", "json"), fleet=False))["items"]
+        return item["verdict"], item["models"]
+
+    assert answer(PINNED, fleet=only_new) == ("Admit", [])
+    assert answer(PINNED, fleet=and_accelerator) == ("Pin", ["NVIDIA-New"])
+    assert answer(PINNED, new, fleet=only_new) == ("Pin", ["NVIDIA-New"])

@@ -181,3 +181,20 @@ def test_a_cluster_that_does_not_answer_is_told_in_a_line(tmp_path: Path) -> Non
     result = fleet("--kubeconfig", str(config))
     assert result.exit_code == 1
     assert result.stderr.startswith("Error: the API server cannot be reached: Connect call failed")
+
+
+def test_a_snapshot_holds_the_accelerators_by_which_it_was_read(tmp_path: Path) -> None:
+    node = gpu_node("a", RTX_5090)
+    node["metadata"]["labels"]["nvidia.com/gpu.product"] = "NVIDIA-New"
+    del node["metadata"]["labels"]["nvidia.com/gpu.memory"]
+    spec = {"product": "NVIDIA-New", "vendor": "nvidia", "memory": "64Gi", "source": "our bench"}
+    known = {"apiVersion": "samestep.dev/v1alpha1", "kind": "Accelerator", "metadata": {"name": "new"}, "spec": spec}
+    broken = known | {"spec": spec | {"vendor": "acme"}}
+    file, snapshot = tmp_path / "fleet.yaml", tmp_path / "snapshot.yaml"
+    file.write_text(yaml.safe_dump_all([node, known, broken]))
+    taken = fleet("-f", str(file), "--snapshot")
+    assert taken.exit_code == 2
+    snapshot.write_text(taken.stdout)
+    again = fleet("-f", str(snapshot), "-o", "yaml")
+    assert again.exit_code == 0
+    assert [(row["model"], row["memoryMib"]) for row in yaml.safe_load(again.stdout)["models"]] == [("New", 65536)]

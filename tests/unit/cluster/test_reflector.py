@@ -162,6 +162,13 @@ async def test_a_node_is_known_since_it_was_first_seen_with_its_present_model(
     second = nodes(worlds)["a"].known_since
     assert second > first
 
+    # A display card in the same node takes the label for a while (k8s-device-plugin#731).
+    flipped = gpu_node("a", A100_80GB)
+    flipped["metadata"]["labels"] |= {"nvidia.com/gpu.product": "NVIDIA-DGX-Display", "nvidia.com/gpu.count": "1"}
+    api.put(flipped)
+    await until(lambda: nodes(worlds)["a"].last_product == A100_80GB.product)
+    assert nodes(worlds)["a"].known_since == second
+
     replaced = gpu_node("a", A100_80GB)
     replaced["metadata"]["uid"] = "another machine"
     api.put(replaced)
@@ -546,3 +553,93 @@ def allocated(name: str, node: str, *devices: str) -> Json:
         "spec": {},
         "status": {"allocation": allocation(node, *devices)},
     }
+
+
+def accelerator(name: str, **spec: object) -> Json:
+    said = {"product": "NVIDIA-New", "vendor": "nvidia", "source": "our bench"} | spec
+    return {"metadata": {"name": name, "creationTimestamp": "2026-01-01T00:00:00Z"}, "spec": said}
+
+
+def without_memory(name: str, product: str) -> Json:
+    """A node that does not say its memory."""
+    node = gpu_node(name, RTX_5090)
+    node["metadata"]["labels"] |= {"nvidia.com/gpu.product": product}
+    del node["metadata"]["labels"]["nvidia.com/gpu.memory"]
+    return node
+
+
+def models(worlds: Worlds) -> dict[str, int | None]:
+    """Their memory by their names."""
+    column = worlds.current.fleet.devices.get("nvidia.com/gpu") if worlds.current else None
+    return {one.name: column.memory.least(nodes) for one, nodes in column.models.items()} if column else {}
+
+
+async def test_accelerator_objects_add_to_the_catalog_while_they_are_there(
+    server: ApiServer, api: Collection, following: Following, worlds: Worlds
+) -> None:
+    accelerators = server.serve("/apis/samestep.dev/v1alpha1/accelerators", "Accelerator")
+    api.put(without_memory("a", "NVIDIA-New"))
+    api.put(without_memory("b", "ours"))
+    api.put(gpu_node("c", RTX_5090))
+    following.start()
+    await until(lambda: worlds.synced)
+    await accelerators.watched()
+    assert models(worlds) == {"RTX-5090": 32607}
+    known_since = nodes(worlds)["a"].known_since
+
+    accelerators.put(accelerator("new", memory="64Gi", aliases=["ours"]))
+    await until(lambda: models(worlds) == {"New": 65536, "RTX-5090": 32607})
+    assert nodes(worlds)["a"].known_since == known_since
+    await api.watched()
+    api.put(without_memory("d", "ours"))
+    await until(lambda: "d" in nodes(worlds))
+    assert models(worlds) == {"New": 65536, "RTX-5090": 32607}
+    accelerators.remove("new")
+    await until(lambda: models(worlds) == {"RTX-5090": 32607})
+    assert sorted(nodes(worlds)) == ["a", "b", "c", "d"]
+
+
+async def test_a_broken_accelerator_is_told_and_what_it_was_before_counts(
+    server: ApiServer, api: Collection, following: Following, worlds: Worlds, caplog: pytest.LogCaptureFixture
+) -> None:
+    accelerators = server.serve("/apis/samestep.dev/v1alpha1/accelerators", "Accelerator")
+    accelerators.put(accelerator("new", memory="64Gi"))
+    accelerators.put(accelerator("never-good", vendor="acme"))
+    api.put(without_memory("a", "NVIDIA-New"))
+    following.start()
+    await until(lambda: models(worlds) == {"New": 65536})
+    assert [fault.partition(":")[0] for fault in worlds.faults["Accelerator"]] == ["never-good"]
+    await accelerators.watched()
+
+    accelerators.put(accelerator("new", memory="65Gi", vendor="acme"))
+    await until(lambda: len(worlds.faults["Accelerator"]) == 2)
+    assert models(worlds) == {"New": 65536}
+    assert [one.message.split(":")[0] for one in caplog.records if one.levelname == "WARNING"] == [
+        "Accelerator never-good",
+        "Accelerator new",
+    ]
+    accelerators.put(accelerator("new", memory="66Gi"))
+    accelerators.remove("never-good")
+    await until(lambda: models(worlds) == {"New": 66 * 1024})
+    assert worlds.faults["Accelerator"] == ()
+
+
+async def test_what_slices_say_of_nodes_is_kept_when_the_catalog_changes(
+    server: ApiServer, api: Collection, following: Following, worlds: Worlds
+) -> None:
+    accelerators = server.serve("/apis/samestep.dev/v1alpha1/accelerators", "Accelerator")
+    slices = server.serve("/apis/resource.k8s.io/v1/resourceslices", "ResourceSlice")
+    api.put(without_memory("a", "NVIDIA-New"))
+    api.put(without_memory("b", "NVIDIA-Other"))
+    following.start()
+    await until(lambda: worlds.synced)
+    await slices.watched()
+    await accelerators.watched()
+    attributes = {"productName": {"string": "NVIDIA New"}, "type": {"string": "gpu"}}
+    devices = [{"name": "0", "attributes": attributes, "capacity": {"memory": {"value": "40960Mi"}}}]
+    said = {"driver": "gpu.nvidia.com", "nodeName": "a", "pool": {"name": "a", "generation": 1}, "devices": devices}
+    slices.put({"metadata": {"name": "one"}, "spec": said})
+    await until(lambda: models(worlds) == {"New": 40960})
+
+    accelerators.put(accelerator("other", memory="64Gi", product="NVIDIA-Other"))
+    await until(lambda: models(worlds) == {"New": 40960, "Other": 65536})

@@ -3,14 +3,15 @@
 import re
 from pathlib import Path
 
-from docs.generate import REFERENCE, drift
+from docs.generate import DEFINITIONS, REFERENCE, drift
 from docs.pages import pages
 from webhook.catalog.codes import codes
 from webhook.catalog.workloads import workloads
+from webhook.policy.definitions import definitions
 
 
-def test_no_page_has_drifted() -> None:
-    found = drift(pages(), REFERENCE)
+def test_no_page_and_no_definition_of_a_kind_has_drifted() -> None:
+    found = [*drift(pages(), REFERENCE), *drift(definitions(), DEFINITIONS)]
     assert not found, "\n".join(found)
 
 
@@ -32,7 +33,7 @@ def test_every_kind_that_is_read_has_its_page_and_a_line_in_the_list() -> None:
 def test_a_changed_page_is_shown_as_a_diff(tmp_path: Path) -> None:
     (tmp_path / "kinds.md").write_text("one\nold\n")
     assert drift({"kinds.md": "one\nnew\n"}, tmp_path) == [
-        "--- docs/reference/kinds.md",
+        f"--- {tmp_path.name}/kinds.md",
         "+++ generated from the code",
         "@@ -1,2 +1,2 @@",
         " one",
@@ -46,10 +47,11 @@ def test_a_missing_page_is_drift(tmp_path: Path) -> None:
 
 
 def test_the_page_of_a_code_or_kind_that_is_no_more_is_named(tmp_path: Path) -> None:
+    (tmp_path / "gone.samestep.dev.yaml").write_text("")
     for folder, name in (("codes", "SST999.md"), ("kinds", "gonejob.md")):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / name).write_text("")
     assert drift({}, tmp_path) == [
-        "docs/reference/codes/SST999.md: no code has it",
-        "docs/reference/kinds/gonejob.md: no code has it",
+        f"{tmp_path.name}/{name}: no code has it"
+        for name in ("codes/SST999.md", "gone.samestep.dev.yaml", "kinds/gonejob.md")
     ]

@@ -51,9 +51,22 @@ async def test_the_verbose_text_lists_every_check(serve: Serve) -> None:
     assert lines[0] == "[+]fleet ok: 4 nodes with accelerators"
     assert lines[1] == "[+]pods ok: what is free now is not looked at"
     assert lines[2] == "[+]surroundings ok: what jobs refer to is followed"
-    assert lines[3] == "[+]handlers ok: served"
-    assert lines[4].startswith("[+]certificate ok: valid until 20")
-    assert lines[5:] == ["[+]draining ok: not stopping", "ready"]
+    assert lines[3] == "[+]objects ok: every object of ours that is in view counts"
+    assert lines[4] == "[+]handlers ok: served"
+    assert lines[5].startswith("[+]certificate ok: valid until 20")
+    assert lines[6:] == ["[+]draining ok: not stopping", "ready"]
+
+
+async def test_a_broken_object_of_ours_is_told_and_the_server_stays_ready(serve: Serve) -> None:
+    worlds = Worlds(Policy(), fleet(demo_nodes()))
+    worlds.broken("Accelerator", ("new: spec.vendor: no such (left out)",))
+    serving = await serve(worlds=worlds)
+
+    assert await serving.get("/readyz") == (200, "ready\n")
+    _, text = await serving.get("/readyz?verbose")
+    assert "[!]objects warning: Accelerator new: spec.vendor: no such (left out)" in text
+    _, metrics = await serving.get("/metrics", probe=True)
+    assert 'samestep_broken_objects{kind="Accelerator"} 1.0' in metrics
 
 
 async def test_before_the_first_list_a_server_is_unready_and_says_why(serve: Serve) -> None:
