@@ -139,7 +139,7 @@ def _one_model(pool: TargetPool, case: Case, weighed: tuple[Candidate, ...], fig
         return Decision(Verdict.ADMIT, figures, models=(chosen.model,), findings=tuple(findings))
     # Where there was a choice, the pin says what it rests on.
     variant = "" if len(roomy) == 1 or case.grouped else "chosen" if chosen.devices_now is None else "free"
-    return _pinned(pool, case, (chosen,), figures, findings, variant)
+    return _pinned(pool, case, (chosen,), figures, findings, variant, gang=True)
 
 
 def _not_out(pool: TargetPool, case: Case, weighed: tuple[Candidate, ...], figures: Pool) -> Decision:
@@ -149,7 +149,7 @@ def _not_out(pool: TargetPool, case: Case, weighed: tuple[Candidate, ...], figur
         models = tuple(one.model for one in left)
         return Decision(Verdict.ADMIT, figures, models=models, findings=tuple(_unknown_or_tight(case, weighed)))
     findings = [*_smallest(weighed), *_unknown_or_tight(case, left)]
-    return _pinned(pool, case, left, figures, findings, "kept-off")
+    return _pinned(pool, case, left, figures, findings, "kept-off", gang=False)
 
 
 def _memory_only(_: TargetPool, case: Case, weighed: tuple[Candidate, ...], figures: Pool) -> Decision:
@@ -187,9 +187,11 @@ def _pinned(
     figures: Pool,
     findings: list[Finding],
     variant: str,
+    *,
+    gang: bool,
 ) -> Decision:
     models = tuple(one.model for one in left)
-    pin = pin_to(pool, models, case.policy, gang=case.scope.treatment is Treatment.ONE_MODEL)
+    pin = pin_to(pool, models, case.policy, gang=gang)
     if pin is None:
         findings.append(_unpinnable(case.job, models))
         return Decision(Verdict.ADMIT, figures, findings=tuple(findings))

@@ -149,10 +149,9 @@ def _candidate(
 ) -> Candidate:
     column = next(one.column for one in pool.roles if model in one.models)
     assert column is not None
-    memory = column.memory.least(nodes)
-    most = column.memory.most(nodes)
-    assert memory is not None
-    assert most is not None
+    span = column.memory.span(nodes)
+    assert span is not None
+    memory, most = span
     usable = memory - policy.reserve_mib
     out: list[Out] = []
     if demand.low_mib is not None and demand.low_mib > usable and demand.may_deny:
