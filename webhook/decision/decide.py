@@ -19,6 +19,9 @@ from webhook.sizing.demand import Sized
 PROMISED_FOR_S = 60
 """What a pin takes counts as in use for so long, or until its pods are bound."""
 
+_EVERY_GATE = frozenset(Out)
+_REACH = frozenset({Out.UNREACHABLE})
+
 SPREAD_PERCENT = 2
 """One product's memory may differ by this much (ECC, drivers) before it is worth telling."""
 
@@ -108,7 +111,7 @@ def _one_model(pool: TargetPool, case: Case, weighed: tuple[Candidate, ...], fig
     policy = case.policy
     fitting = tuple(one for one in weighed if not one.memory_out)
     # A model that a role's own selectors exclude is no matter of room.
-    gates = {Out.UNREACHABLE} if policy.room is RoomRule.IGNORE else set(Out)
+    gates = _REACH if policy.room is RoomRule.IGNORE else _EVERY_GATE
     roomy = tuple(one for one in fitting if gates.isdisjoint(one.out))
     findings: list[Finding] = []
     if not roomy:

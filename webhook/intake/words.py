@@ -150,21 +150,21 @@ class Line:
 class Moved:
     """A command line that stands in two places: what is below `here` in one is below `there` in the other."""
 
-    __slots__ = ("_here", "_there", "_words", "texts")
+    __slots__ = ("_below", "_there", "_words", "texts")
 
     def __init__(self, words: Words, here: Pointer, there: Pointer) -> None:
         self._words = words
-        self._here = here
+        self._below = len(here)
         self._there = there
         self.texts = words.texts
 
     def word(self, index: int) -> Word:
         text, pieces, raw, after = self._words.word(index)
-        moved = tuple(piece._replace(origin=self._moved(piece.origin)) if piece.origin else piece for piece in pieces)
+        moved = tuple(Piece(part, origin and self._moved(origin), start) for part, origin, start in pieces)
         return Word(text, moved, raw, after and Place(self._moved(after.origin), after.offset))
 
     def _moved(self, origin: Origin) -> Origin:
-        return origin._replace(path=(*self._there, *origin.path[len(self._here) :]))
+        return Origin((*self._there, *origin.path[self._below :]), origin.text, origin.variable)
 
 
 class Budget:

@@ -221,7 +221,9 @@ class ThresholdIndex:
         if amount.bit_length() > len(slices):
             return 0
         more, alike = 0, self.present
-        for place in range(len(slices) - 1, -1, -1):
+        # Below the last 1 of the amount (of 128Gi the 38th digit) nothing is less any more.
+        last = (amount & -amount).bit_length() - 1
+        for place in range(len(slices) - 1, last - 1, -1):
             if amount >> place & 1:
                 alike &= slices[place]
             else:
