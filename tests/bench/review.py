@@ -101,7 +101,9 @@ def sized_job(size: int, *flags: str) -> Json:
         environment.append({"name": f"SETTING_{len(environment)}", "value": "x" * 40})
         for role in roles.values():
             role["template"]["spec"]["containers"][0]["env"] = environment
-    return obj
+    # As it comes from JSON: no part of it is another part too.
+    decoded: Json = json.loads(json.dumps(obj))
+    return decoded
 
 
 if __name__ == "__main__":

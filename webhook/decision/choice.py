@@ -26,7 +26,7 @@ def choose(
     strategy = _unknown_demand if policy.strategy is None and not demand.known else _STRATEGIES[policy.strategy]
 
     def rank(one: Candidate) -> tuple[object, ...]:
-        short = policy.room is not RoomRule.IGNORE and bool({Out.ROOM, Out.UNREACHABLE} & set(one.out))
+        short = policy.room is not RoomRule.IGNORE and (Out.ROOM in one.out or Out.UNREACHABLE in one.out)
         doubt = (one.unlikely, -one.usable_mib if one.unlikely else 0, one.risk)
         if grouped:
             return (short, *doubt, -one.devices, one.model.name)

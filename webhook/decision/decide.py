@@ -19,6 +19,9 @@ from webhook.sizing.demand import Sized
 PROMISED_FOR_S = 60
 """What a pin takes counts as in use for so long, or until its pods are bound."""
 
+_EVERY_GATE = frozenset(Out)
+_REACH = frozenset({Out.UNREACHABLE})
+
 SPREAD_PERCENT = 2
 """One product's memory may differ by this much (ECC, drivers) before it is worth telling."""
 
@@ -108,7 +111,7 @@ def _one_model(pool: TargetPool, case: Case, weighed: tuple[Candidate, ...], fig
     policy = case.policy
     fitting = tuple(one for one in weighed if not one.memory_out)
     # A model that a role's own selectors exclude is no matter of room.
-    gates = {Out.UNREACHABLE} if policy.room is RoomRule.IGNORE else set(Out)
+    gates = _REACH if policy.room is RoomRule.IGNORE else _EVERY_GATE
     roomy = tuple(one for one in fitting if gates.isdisjoint(one.out))
     findings: list[Finding] = []
     if not roomy:
@@ -139,7 +142,7 @@ def _one_model(pool: TargetPool, case: Case, weighed: tuple[Candidate, ...], fig
         return Decision(Verdict.ADMIT, figures, models=(chosen.model,), findings=tuple(findings))
     # Where there was a choice, the pin says what it rests on.
     variant = "" if len(roomy) == 1 or case.grouped else "chosen" if chosen.devices_now is None else "free"
-    return _pinned(pool, case, (chosen,), figures, findings, variant)
+    return _pinned(pool, case, (chosen,), figures, findings, variant, gang=True)
 
 
 def _not_out(pool: TargetPool, case: Case, weighed: tuple[Candidate, ...], figures: Pool) -> Decision:
@@ -149,7 +152,7 @@ def _not_out(pool: TargetPool, case: Case, weighed: tuple[Candidate, ...], figur
         models = tuple(one.model for one in left)
         return Decision(Verdict.ADMIT, figures, models=models, findings=tuple(_unknown_or_tight(case, weighed)))
     findings = [*_smallest(weighed), *_unknown_or_tight(case, left)]
-    return _pinned(pool, case, left, figures, findings, "kept-off")
+    return _pinned(pool, case, left, figures, findings, "kept-off", gang=False)
 
 
 def _memory_only(_: TargetPool, case: Case, weighed: tuple[Candidate, ...], figures: Pool) -> Decision:
@@ -187,9 +190,11 @@ def _pinned(
     figures: Pool,
     findings: list[Finding],
     variant: str,
+    *,
+    gang: bool,
 ) -> Decision:
     models = tuple(one.model for one in left)
-    pin = pin_to(pool, models, case.policy, gang=case.scope.treatment is Treatment.ONE_MODEL)
+    pin = pin_to(pool, models, case.policy, gang=gang)
     if pin is None:
         findings.append(_unpinnable(case.job, models))
         return Decision(Verdict.ADMIT, figures, findings=tuple(findings))

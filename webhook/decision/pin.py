@@ -22,7 +22,11 @@ def pin_to(pool: TargetPool, models: tuple[Model, ...], policy: Policy, *, gang:
     keys = dict.fromkeys((*policy.pin_keys, *vendors))
     complete: list[Pin] = []
     partial: Pin | None = None
+    selected = _selected_by_all(pool)
     for key in keys:
+        # Behind one that separates, only a key counts that every role requires already (see below).
+        if complete and key not in selected:
+            continue
         values, nodes = _separating(pool, key, chosen)
         if not values:
             continue
@@ -109,16 +113,28 @@ def _demands(requirement: Requirement, key: str, values: tuple[str, ...]) -> boo
     )
 
 
+def _selected_by_all(pool: TargetPool) -> set[str]:
+    """The label keys of which the selectors of every role say something."""
+    places = [one.role.placement for one in pool.roles]
+    named = (
+        {key for key, _ in place.node_selector}.union(one.key for term in place.terms or () for one in term.expressions)
+        for place in places
+    )
+    return set.intersection(*named)
+
+
 def _separating(pool: TargetPool, key: str, chosen: Nodes) -> tuple[tuple[str, ...], Nodes]:
     """The values of this key that only chosen nodes of the pool carry, and those nodes."""
     index = pool.fleet.labels.get(key)
+    if index is None:
+        return (), 0
     others = pool.nodes & ~chosen
     values: list[str] = []
     nodes = 0
-    for value, bits in index.items() if index else ():
-        if bits & chosen and not bits & others:
+    for value, bits in index.items():
+        if (here := bits & chosen) and not bits & others:
             values.append(value)
-            nodes |= bits & chosen
+            nodes |= here
     return tuple(sorted(values)), nodes
 
 

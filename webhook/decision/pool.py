@@ -41,11 +41,12 @@ class RolePool:
 
 @dataclass(frozen=True, slots=True)
 class TargetPool:
-    """The roles' pools and, over all of them together, the nodes by what they hold."""
+    """The roles' pools and, over all of them together, the nodes by what they hold; `now` as in RolePool."""
 
     fleet: Fleet
     roles: tuple[RolePool, ...]
     nodes: Nodes
+    now: Nodes
     unknown: Nodes
     two_models: Nodes
     shares: Nodes
@@ -72,15 +73,19 @@ class TargetPool:
 def target_pool(job: TrainingJob, fleet: Fleet) -> TargetPool:
     """Selectors, affinity, tolerations and resources of each device role, by Kubernetes' own rules."""
     roles: list[RolePool] = []
+    different: list[RolePool] = []
     for index, role in enumerate(job.roles):
         if role.devices:
             # Most jobs have one template, or the same one for a master and its workers.
-            alike = next((one for one in roles if _alike(one.role, role)), None)
-            roles.append(replace(alike, index=index, role=role) if alike else _role_pool(index, role, fleet))
-    nodes = unknown = two_models = shares = 0
+            alike = next((one for one in different if _alike(one.role, role)), None)
+            if alike is None:
+                different.append(_role_pool(index, role, fleet))
+            roles.append(replace(alike, index=index, role=role) if alike else different[-1])
+    nodes = now = unknown = two_models = shares = 0
     models: dict[Model, Nodes] = {}
-    for pool in roles:
+    for pool in different:
         nodes |= pool.nodes
+        now |= pool.now
         if pool.column is not None:
             unknown |= pool.nodes & pool.column.unknown
             two_models |= pool.nodes & pool.column.two_models
@@ -88,7 +93,7 @@ def target_pool(job: TrainingJob, fleet: Fleet) -> TargetPool:
         for model, bits in pool.models.items():
             models[model] = models.get(model, 0) | bits
     ordered = dict(sorted(models.items(), key=lambda one: one[0].product))
-    return TargetPool(fleet, tuple(roles), nodes, unknown, two_models, shares, ordered)
+    return TargetPool(fleet, tuple(roles), nodes, now, unknown, two_models, shares, ordered)
 
 
 def _alike(one: Role, other: Role) -> bool:
@@ -102,7 +107,7 @@ def _role_pool(index: int, role: Role, fleet: Fleet) -> RolePool:
         wanted = {accelerators().canonical(name) for name in role.products}
         named = (bits for model, bits in column.models.items() if accelerators().canonical(model.product) in wanted)
         nodes &= reduce(or_, named, 0)
-    models = {model: bits & nodes for model, bits in column.models.items() if bits & nodes} if column else {}
+    models = {model: here for model, bits in column.models.items() if (here := bits & nodes)} if column else {}
     now = nodes & ~held_back(fleet, role.placement) if fleet.free is not None else 0
     takes = now and now & fits(fleet, role.requests, now=True)
     return RolePool(index, role, frozenset(role.requests.items()), column, nodes, now, takes, models)
@@ -149,10 +154,7 @@ def _candidate(
 ) -> Candidate:
     column = next(one.column for one in pool.roles if model in one.models)
     assert column is not None
-    memory = column.memory.least(nodes)
-    most = column.memory.most(nodes)
-    assert memory is not None
-    assert most is not None
+    memory, most = _memory_mib(column, model, nodes)
     usable = memory - policy.reserve_mib
     out: list[Out] = []
     if demand.low_mib is not None and demand.low_mib > usable and demand.may_deny:
@@ -163,7 +165,7 @@ def _candidate(
     if short is not None:
         out.append(short.reason)
     promised = taken.get((column.resource, model.product), 0)
-    free = free_devices(pool.fleet, column.resource, nodes & reduce(or_, (one.now for one in pool.roles)))
+    free = free_devices(pool.fleet, column.resource, nodes & pool.now)
     return Candidate(
         model=model,
         nodes=nodes.bit_count(),
@@ -181,6 +183,14 @@ def _candidate(
     )
 
 
+def _memory_mib(column: DeviceColumn, model: Model, nodes: Nodes) -> tuple[int, int]:
+    """The least and the most that these nodes of the model report."""
+    least, most = column.spans[model]
+    span = column.memory.span(nodes) if least < most else (least, most)
+    assert span is not None
+    return span
+
+
 @dataclass(frozen=True, slots=True)
 class Short:
     """The gang is not to be had: a role, and how many of the pods of its shape could be placed."""
@@ -192,10 +202,11 @@ class Short:
 
 def _short(pool: TargetPool, model: Model) -> Short | None:
     """Why the gang cannot be there on this model, by bounds that no packing can beat; None where they hold."""
+    nodes = {one.index: one.models.get(model, 0) for one in pool.roles}
     for one in pool.roles:
-        if one.role.gang and model not in one.models:
+        if one.role.gang and not nodes[one.index]:
             return Short(Out.UNREACHABLE, one.role.name, 0)
-    return short_of_room(pool, {one.index: one.models.get(model, 0) for one in pool.roles})
+    return short_of_room(pool, nodes)
 
 
 def _waits(pool: TargetPool, model: Model, promised: int) -> bool:

@@ -118,6 +118,7 @@ def _made(
     memory: ThresholdIndex,
     contents: dict[Content, Nodes],
 ) -> DeviceColumn:
+    models = _models(vendor, contents, reading.catalog)
     return DeviceColumn(
         resource=resource,
         vendor=vendor.name,
@@ -125,7 +126,8 @@ def _made(
         there=there,
         now=now,
         memory=memory,
-        models=_models(vendor, contents, reading.catalog),
+        models=models,
+        spans={model: span for model, here in models.items() if (span := memory.span(here)) is not None},
         unknown=_of(contents, Kind.UNKNOWN),
         two_models=_of(contents, Kind.TWO_MODELS),
         shares=_of(contents, Kind.SHARES),

@@ -64,9 +64,9 @@ def odd_nodes(
 
 def _rows(fleet: Fleet, column: DeviceColumn, reading: Reading) -> Iterator[ModelSummary]:
     for model, nodes in column.models.items():
-        memory, most = column.memory.least(nodes), column.memory.most(nodes)
-        assert memory is not None
-        assert most is not None
+        span = column.memory.span(nodes)
+        assert span is not None
+        memory, most = span
         spread = (f"memory up to {most} MiB",) if most > memory * (1 + _SPREAD) else ()
         row = _row(fleet, column, nodes, spread)
         yield replace(row, model=model.name, product=model.product, memory_mib=memory)

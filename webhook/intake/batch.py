@@ -37,6 +37,10 @@ class Seen(NamedTuple):
         where = dotted(at) if at else self.number.where or dotted(container)
         return Reading(self.value, where, self.number.name, self.meaning.certain, edit, self.share_of)
 
+    def moved(self, here: Pointer, there: Pointer) -> "Seen":
+        """The same, told a second time: below `there` as it is below `here`."""
+        return self._replace(number=self.number.moved(here, there))
+
     def edit(self, *, also: tuple[Edit, ...] = ()) -> Edit:
         """How to change the number; a share is not written anywhere."""
         return Edit(self.number.name, None) if self.share_of else self.number.edit(also=also)
@@ -49,6 +53,12 @@ class Sighting(NamedTuple):
     micro: Seen | None
     accumulation: Seen | None
     total: Seen | None
+
+    def moved(self, here: Pointer, there: Pointer) -> "Sighting":
+        """The same, told a second time: below `there` as it is below `here`."""
+        container = (*there, *self.container[len(here) :])
+        seen = (one and one.moved(here, there) for one in (self.micro, self.accumulation, self.total))
+        return Sighting(container, *seen)
 
 
 class _Told(NamedTuple):

@@ -24,19 +24,19 @@ class Environment:
         self.places = places
         # An index and a raw value until somebody asks: most variables are never looked at.
         self._known: dict[str, tuple[int, str] | Word | None] = {}
+        known = self._known
         for index, entry in enumerate(objects(container, "env", at)):
-            name = entry.get("name")
+            name, value = entry.get("name"), entry.get("value") or ""
             if not isinstance(name, str):
                 raise Unreadable((*at, "env", index, "name"), "a string", name)
-            value = entry.get("value") or ""
             if not isinstance(value, str):
                 raise Unreadable((*at, "env", index, "value"), "a string", value)
-            if entry.get("valueFrom") is not None:
-                self._known[name] = None
+            if "valueFrom" in entry and entry["valueFrom"] is not None:
+                known[name] = None
             elif "$" in value:
-                self._known[name] = self.expand(value, self._origin(index, value, name))
+                known[name] = self.expand(value, self._origin(index, value, name))
             else:
-                self._known[name] = (index, value)
+                known[name] = (index, value)
 
     def __contains__(self, name: str) -> bool:
         return name in self._known
@@ -88,7 +88,7 @@ class Environment:
 class Argv:
     """A container's command and args, in one line."""
 
-    __slots__ = ("_at", "_command", "_expanded", "_places", "_raw", "texts")
+    __slots__ = ("_at", "_command", "_places", "_raw", "_words", "texts")
 
     def __init__(self, container: Object, at: Pointer, environment: Environment) -> None:
         command, args = texts(container, "command", at), texts(container, "args", at)
@@ -96,22 +96,22 @@ class Argv:
         self._places = environment.places
         self._command = len(command)
         self._raw = [*command, *args]
-        self._expanded: dict[int, Word] = {}
+        self._words: dict[int, Word] = {}
         self.texts: list[str] = list(self._raw)
         for index, raw in enumerate(self._raw):
             if "$" in raw:
                 origin = self._origin(index)
                 word = environment.expand(raw, origin)._replace(after=Place(origin, None))
-                self._expanded[index] = word
+                self._words[index] = word
                 self.texts[index] = word.text
 
     def word(self, index: int) -> Word:
         """The word at an index, with the places that its characters come from."""
-        expanded = self._expanded.get(index)
-        if expanded is not None:
-            return expanded
-        origin, raw = self._origin(index), self._raw[index]
-        return Word(raw, (Piece(raw, origin),), raw, Place(origin, None))
+        word = self._words.get(index)
+        if word is None:
+            origin, raw = self._origin(index), self._raw[index]
+            word = self._words[index] = Word(raw, (Piece(raw, origin),), raw, Place(origin, None))
+        return word
 
     def _origin(self, index: int) -> Origin:
         if index < self._command:

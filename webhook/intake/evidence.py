@@ -10,6 +10,7 @@ from webhook.intake.commands import Invocation, Launch, Variables
 from webhook.intake.words import UNREAD, Listed, Number, Word
 from webhook.model.job import Coupling, Edit
 from webhook.model.paths import printable
+from webhook.model.placement import Pointer
 
 # 2, or MIN:MAX as torchrun takes it.
 _COUNT = re.compile(r"0{0,9}(\d{1,9})(?::0{0,9}(\d{1,9}))?\Z", re.ASCII)
@@ -38,6 +39,10 @@ class Stated(NamedTuple):
         if self.low is not None:
             return frozenset()
         return frozenset(_REFERENCES.findall(self.number.written)) if self.number else frozenset({self.name})
+
+    def moved(self, here: Pointer, there: Pointer) -> "Stated":
+        """The same, said a second time: below `there` as it is below `here`."""
+        return self._replace(number=self.number.moved(here, there)) if self.number else self
 
     def edit(self, *, plus: int, times: int) -> Edit:
         """How to make the number follow the number of pods; what that makes of a range is not for us to say."""
@@ -72,6 +77,13 @@ class Evidence(NamedTuple):
         if self.total is not None:
             return self.total.high is None or self.total.high > max(devices, 1)
         return self.open
+
+    def moved(self, here: Pointer, there: Pointer) -> "Evidence":
+        """The same, said a second time: below `there` as it is below `here`."""
+        nodes, total, processes = (
+            stated and stated.moved(here, there) for stated in (self.nodes, self.total, self.processes)
+        )
+        return self._replace(nodes=nodes, total=total, processes=processes)
 
     @property
     def because(self) -> str:

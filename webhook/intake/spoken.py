@@ -9,7 +9,7 @@ from webhook.intake.config_files import Files
 from webhook.intake.environment import Environment
 from webhook.intake.evidence import Evidence, evidence
 from webhook.intake.fields import Unreadable, found, objects, text
-from webhook.intake.places import Places
+from webhook.intake.places import IN_PLACE, Places
 from webhook.intake.roles import RawRole, Told
 from webhook.intake.settings import trainers_told
 from webhook.intake.words import Budget
@@ -49,9 +49,9 @@ def read_spoken(roles: Sequence[RawRole], source: Object, workload: Workload, ar
     budget = Budget()
     with_devices = [role for role in roles if role.devices]
     read = [*_scripts(with_devices[0], source, workload, budget)] if with_devices else []
-    read += [one for role in with_devices for one in _of_role(role, around, budget)]
+    read += _of_roles(with_devices, around, budget)
     if not any(one.evidence or one.batch or one.trainers for one in read):
-        read += [one for role in roles if not role.devices for one in _of_role(role, around, budget)]
+        read += _of_roles([role for role in roles if not role.devices], around, budget)
     faults: list[Finding] = []
     for one in read:
         faults += [fault for fault in one.faults if fault not in faults]
@@ -76,6 +76,40 @@ class _Read(NamedTuple):
     programs: list[Program]
     unset: tuple[str, ...] = ()
     faults: tuple[Finding, ...] = ()
+
+    def again(self, role: RawRole) -> "_Read":
+        """What the same container of a role with the same pods says. Of trainers that are told the same, only the first
+        is asked where that stands."""
+        here, there = self.role.spec, role.spec
+        at = (*there, *self.at[len(here) :])
+        said = [one.moved(here, there) for one in self.evidence]
+        seen = [one.moved(here, there) for one in self.batch]
+        return self._replace(role=role, at=at, evidence=said, batch=seen)
+
+
+def _of_roles(roles: Sequence[RawRole], around: Around, budget: Budget) -> Iterator[_Read]:
+    """What the containers of these roles say. Pods that are the same as those of the role before (a master and its
+    workers mostly are) say the same again, in another place."""
+    before: RawRole | None = None
+    said: list[_Read] = []
+    for role in roles:
+        if before is not None and around.places is IN_PLACE and _same_pods(before, role) and not _faulty(said):
+            yield from (one.again(role) for one in said)
+        else:
+            before, said = role, [*_of_role(role, around, budget)]
+            yield from said
+
+
+def _same_pods(one: RawRole, other: RawRole) -> bool:
+    try:
+        return one.pod == other.pod
+    except RecursionError:  # nested deeper than can be compared
+        return False
+
+
+def _faulty(said: Sequence[_Read]) -> bool:
+    """Whether a fault names a place."""
+    return any(one.faults for one in said)
 
 
 def _of_role(role: RawRole, around: Around, budget: Budget) -> Iterator[_Read]:

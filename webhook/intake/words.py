@@ -147,6 +147,26 @@ class Line:
         return word if isinstance(word, Word) else self._source.word(*word)
 
 
+class Moved:
+    """A command line that stands in two places: what is below `here` in one is below `there` in the other."""
+
+    __slots__ = ("_below", "_there", "_words", "texts")
+
+    def __init__(self, words: Words, here: Pointer, there: Pointer) -> None:
+        self._words = words
+        self._below = len(here)
+        self._there = there
+        self.texts = words.texts
+
+    def word(self, index: int) -> Word:
+        text, pieces, raw, after = self._words.word(index)
+        moved = tuple(Piece(part, origin and self._moved(origin), start) for part, origin, start in pieces)
+        return Word(text, moved, raw, after and Place(self._moved(after.origin), after.offset))
+
+    def _moved(self, origin: Origin) -> Origin:
+        return Origin((*self._there, *origin.path[self._below :]), origin.text, origin.variable)
+
+
 class Budget:
     """How many more characters of scripts and expansions one job may make us read.
 
@@ -228,6 +248,10 @@ class Number(NamedTuple):
             start -= len(piece.text)
             end -= len(piece.text)
         return None
+
+    def moved(self, here: Pointer, there: Pointer) -> "Number":
+        """The same number where its command line stands a second time: below `there` what is below `here`."""
+        return Number(self.flag, Moved(self.words, here, there), self.at, self.start, self.where)
 
     def insertion(self, flag: str, *, also: tuple[Edit, ...] = ()) -> Edit:
         """How to put another flag with a number behind this one."""

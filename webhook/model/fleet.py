@@ -89,9 +89,10 @@ class DeviceColumn:
     `there` counts devices whatever the node's passing state, `now` the allocatable ones. `models` maps each known model
     to its nodes; the four sets below and the models' sets are disjoint and together hold every node that offers the
     resource: `unknown` (model or memory not known), `two_models` (devices of two models in one node), `shares` (slices
-    of devices). `memory` gives MiB of one device, on nodes of known models. `product_keys` are the labels that tell one
-    product from another, first the ones that a policy names. `contents` are the nodes by what was read of their
-    devices, from which all these sets are made; only `fleet` knows what that is.
+    of devices). `memory` gives MiB of one device, on nodes of known models, and `spans` its least and most on all nodes
+    of a model. `product_keys` are the labels that tell one product from another, first the ones that a policy names.
+    `contents` are the nodes by what was read of their devices, from which all these sets are made; only `fleet` knows
+    what that is.
     """
 
     resource: str
@@ -101,6 +102,7 @@ class DeviceColumn:
     now: ThresholdIndex
     memory: ThresholdIndex
     models: Mapping[Model, Nodes]
+    spans: Mapping[Model, tuple[int, int]]
     unknown: Nodes
     two_models: Nodes
     shares: Nodes

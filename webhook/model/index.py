@@ -188,19 +188,27 @@ class ThresholdIndex:
                 among ^= with_it
         return least
 
-    def most(self, among: int) -> int | None:
-        """The largest number among these nodes; None where none of them has one."""
-        among &= self.present
-        if not among:
+    def span(self, among: int) -> tuple[int, int] | None:
+        """The smallest and the largest number among these nodes; None where none of them has one."""
+        low = high = among & self.present
+        if not low:
             return None
-        most = 0
+        least = most = 0
         for bits in reversed(self._slices):
-            with_it = among & bits
+            least <<= 1
             most <<= 1
-            if with_it:
+            with_low = low & bits
+            # Both are the same nodes until a digit differs: mostly, the nodes of a model report one number.
+            with_high = with_low if high is low else high & bits
+            if with_high:
                 most |= 1
-                among = with_it
-        return most
+                high = with_high
+            if with_low == low:
+                least |= 1
+                low = with_low
+            elif with_low:
+                low ^= with_low
+        return least, most
 
     def total(self, among: int) -> int:
         """The sum over these nodes."""
@@ -213,7 +221,9 @@ class ThresholdIndex:
         if amount.bit_length() > len(slices):
             return 0
         more, alike = 0, self.present
-        for place in range(len(slices) - 1, -1, -1):
+        # Below the last 1 of the amount (of 128Gi the 38th digit) nothing is less any more.
+        last = (amount & -amount).bit_length() - 1
+        for place in range(len(slices) - 1, last - 1, -1):
             if amount >> place & 1:
                 alike &= slices[place]
             else:

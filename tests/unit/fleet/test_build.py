@@ -23,8 +23,7 @@ def test_all_spellings_of_a_product_are_one_model_called_by_the_most_usual() -> 
     small = Model("NVIDIA-A100-SXM4-40GB", "A100-SXM4-40GB", "NVIDIA", 40960)
     large = Model("NVIDIA-A100-SXM4-80GB", "A100-SXM4-80GB", "NVIDIA", 81920)
     assert column.models == {small: 0b0111, large: 0b1000}
-    assert column.memory.least(column.models[small]) == 40536
-    assert column.memory.most(column.models[small]) == 40960
+    assert column.memory.span(column.models[small]) == (40536, 40960)
 
 
 def test_a_product_that_no_catalog_has_is_a_model_without_a_figure() -> None:

@@ -43,7 +43,7 @@ def test_a_threshold_index_answers_as_a_walk_over_all_nodes(
         assert index.at_most(amount) == bits(p for p, a in by_position.items() if a <= amount)
     here = [by_position[position] for position in those if position in by_position]
     assert index.least(bits(those)) == min(here, default=None)
-    assert index.most(bits(those)) == max(here, default=None)
+    assert index.span(bits(those)) == ((min(here), max(here)) if here else None)
     assert index.total(bits(those)) == sum(here)
 
 
