@@ -109,8 +109,8 @@ def read_batch(
         accumulation = first.accumulation.reading(first.container, change)
     if declared is not None and declared.edit is not None:
         # What is declared has to say what the program is told: neither is changed without the other.
-        also = (replace(edit, also=()), *edit.also)
-        own = Edit(declared.edit.flag, None) if edit.path is None else replace(declared.edit, also=also)
+        also = (edit._replace(also=()), *edit.also)
+        own = Edit(declared.edit.flag, None) if edit.path is None else declared.edit._replace(also=also)
         declared = replace(declared, edit=own)
     batch = Batch(
         declared=declared,
@@ -222,7 +222,7 @@ def _with_others(edit: Callable[..., Edit], others: Sequence[Edit]) -> Edit:
     if any(one.path is None for one in others):
         return Edit(whole.flag, None, sign=whole.sign)
     if places.pop((whole.path, len(whole.prefix)), None):
-        whole = replace(whole, also=tuple(places.values()))
+        whole = whole._replace(also=tuple(places.values()))
     return whole
 
 

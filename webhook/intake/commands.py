@@ -2,8 +2,6 @@
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from typing import NamedTuple, TypeAlias
 
 from webhook.catalog.flags import Means
@@ -40,23 +38,33 @@ class Launch(NamedTuple):
     per_process: bool
 
 
-@dataclass(frozen=True, eq=False)
 class Invocation:
     """A program that a container runs: its arguments are words from `start` on. `program` is its base name or what
-    follows `python -m`; `launches` are the launchers that start it, outermost first; `files` are those in view."""
+    follows `python -m`; `launches` are the launchers that start it, outermost first; `files` are those in view.
 
-    words: Words
-    start: int
-    program: str
-    launches: tuple[Launch, ...]
-    environment: Variables
-    files: Files
+    `flags` gives where each word stands last, by its flag (`--flag`, `--flag=value`) or key (`key=`, without Hydra's
+    "+"), in the order in which they stand first.
+    """
 
-    @cached_property
-    def flags(self) -> Mapping[str, int]:
-        """Where each word stands last, by its flag (`--flag`, `--flag=value`) or key (`key=`, without Hydra's "+"); in
-        the order in which they stand first."""
-        return flags_of(self.words, self.start, len(self.words.texts))
+    __slots__ = ("_recognized", "environment", "files", "flags", "launches", "program", "start", "words")
+
+    def __init__(
+        self,
+        words: Words,
+        start: int,
+        program: str,
+        launches: tuple[Launch, ...],
+        environment: Variables,
+        files: Files,
+    ) -> None:
+        self.words = words
+        self.start = start
+        self.program = program
+        self.launches = launches
+        self.environment = environment
+        self.files = files
+        self.flags = flags_of(words, start, len(words.texts))
+        self._recognized: tuple[Trainer | None, Mapping[Value, Sequence[Configuration]]] | None = None
 
     def number(self, flag: str) -> Number:
         """The value of a flag or key that stands here."""
@@ -66,15 +74,22 @@ class Invocation:
             return Number(flag, self.words, index, text.index("=") + 1)
         return Number(flag, self.words, index + 1, 0)
 
-    @cached_property
+    @property
     def trainer(self) -> Trainer | None:
         """The trainer that it is; None where nothing shows it."""
-        return trainer_of(self)
+        return self._known()[0]
 
-    @cached_property
+    @property
     def configurations(self) -> Mapping[Value, Sequence[Configuration]]:
         """What can be read of the files that it is told of."""
-        return configurations(self, self.trainer)
+        return self._known()[1]
+
+    def _known(self) -> tuple[Trainer | None, Mapping[Value, Sequence[Configuration]]]:
+        """Read once, and only of programs that somebody asks about: a script may run hundreds."""
+        if self._recognized is None:
+            trainer = trainer_of(self)
+            self._recognized = trainer, configurations(self, trainer)
+        return self._recognized
 
 
 def flags_of(words: Words, start: int, end: int) -> Mapping[str, int]:

@@ -5,11 +5,15 @@ from webhook.model.placement import Operator, Placement, Pointer, Requirement, T
 from webhook.model.request import Object
 
 _AFFINITY = ("affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
+_FIELDS = frozenset({"nodeSelector", "affinity", "tolerations", "nodeName"})
+_ANYWHERE = Placement()
 _OPERATORS: dict[object, Operator] = {operator.value: operator for operator in Operator}
 
 
 def read_placement(spec: Object, at: Pointer) -> Placement:
     """nodeSelector, required node affinity, tolerations and nodeName of a pod spec. Raises Unreadable."""
+    if _FIELDS.isdisjoint(spec):
+        return _ANYWHERE
     selector = mapping(spec, "nodeSelector", at)
     for key, value in selector.items():
         if not isinstance(key, str):

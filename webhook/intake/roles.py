@@ -60,7 +60,7 @@ def read_roles(source: Object, workload: Workload, templates: ClaimTemplates | N
         others = pods - role.pods
         needed = min(role.pods, max(0, least - others, role.gang if gang <= least else 0))
         if least == pods:
-            told.append(replace(role, gang=needed, also=(replace(number, plus=others),)))
+            told.append(replace(role, gang=needed, also=(number._replace(plus=others),)))
         else:
             told.append(replace(role, gang=needed, numbers=()))
     return told

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import NamedTuple
 
 from webhook.model.finding import Finding
 from webhook.model.placement import Placement, Pointer
@@ -22,8 +23,7 @@ class Coupling(StrEnum):
     UNKNOWN = "Unknown"
 
 
-@dataclass(frozen=True, slots=True)
-class Edit:
+class Edit(NamedTuple):
     """A number in the object that a suggestion may change, and how a person writes it: flag, sign, number.
 
     `path` points at the value; `prefix` and `suffix` are what stands around the number in the same string, so that
