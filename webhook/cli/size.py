@@ -16,13 +16,14 @@ from webhook.answer.wording import gib
 from webhook.catalog.accelerators import accelerators
 from webhook.catalog.models import Guess, ModelSpec, OtherModel, models
 from webhook.cli.documents import Document, parse_documents
-from webhook.cli.surroundings import LOOKED_UP, fleet_from
+from webhook.cli.surroundings import LOOKED_UP, fleet_from, surroundings_from
 from webhook.fleet.summary import summarize
 from webhook.intake.read import Outside, read_job
 from webhook.model.demand import Demand, DemandSource
 from webhook.model.job import TrainingJob
 from webhook.model.policy import Policy
 from webhook.model.request import Kind, Object, User
+from webhook.model.surroundings import Surroundings
 from webhook.policy.load import PolicyError, load_policy
 from webhook.sizing.demand import size as sized
 from webhook.sizing.estimate import Estimate, Part, explain, largest_micro_batch, parameter_bound_mib
@@ -167,28 +168,36 @@ def _read(job: TrainingJob, flags: dict[str, Any]) -> Sizable | MeasuredRun | Un
 
 
 def _job(file: Path) -> TrainingJob:
-    because = "there is none in it"
+    documents: list[Document] = []
     for found in parse_documents(file):
         if not isinstance(found, Document):
             raise click.UsageError(f"{found}")
-        if found.object["kind"] in LOOKED_UP:
+        documents.append(found)
+    # A runtime is in the file for the job that names it; alone, it is told as the shortest such job.
+    documents.sort(key=lambda one: one.object["kind"].endswith("TrainingRuntime"))
+    surroundings, because = surroundings_from(documents), "there is none in it"
+    for one in documents:
+        if one.object["kind"] in LOOKED_UP:
             continue
-        group, _, version = found.object["apiVersion"].rpartition("/")
-        job = _read_job(found.object, Kind(group, version, found.object["kind"]))
+        group, _, version = one.object["apiVersion"].rpartition("/")
+        job = _read_job(one.object, Kind(group, version, one.object["kind"]), surroundings)
         if isinstance(job, TrainingJob):
             return job
         because = job
     raise click.UsageError(f"{file.name}: no training job was read: {because}")
 
 
-def _read_job(obj: Object, kind: Kind, depth: int = 0) -> TrainingJob | str:
+def _read_job(obj: Object, kind: Kind, surroundings: Surroundings, depth: int = 0) -> TrainingJob | str:
     """The job, or the first that is held inside; else why there is none."""
-    job = read_job(obj, kind=kind, namespace="default", user=User())
+    metadata = obj.get("metadata")
+    named = metadata.get("namespace") if isinstance(metadata, dict) else None
+    namespace = named if isinstance(named, str) and named else "default"
+    job = read_job(obj, kind=kind, namespace=namespace, user=User(), surroundings=surroundings)
     if isinstance(job, Outside):
         return "; ".join([job.because, *(str(finding.facts.get("problem", "")) for finding in job.findings)])
     if isinstance(job, TrainingJob):
         return job
-    inside = (_read_job(held.object, held.kind, depth + 1) for held in job.held if depth < _DEEPEST)
+    inside = (_read_job(held.object, held.kind, surroundings, depth + 1) for held in job.held if depth < _DEEPEST)
     return next((one for one in inside if isinstance(one, TrainingJob)), f"{kind} holds none")
 
 

@@ -218,3 +218,27 @@ def test_a_shape_that_flags_give_is_sized(tmp_path: Path) -> None:
     found = _document("-f", str(tmp_path / "job.yaml"))
     assert (found["source"], found["mayDeny"]) == ("estimated", False)
     assert found["open"] == ["the model is a shape that flags give, not one known by name"]
+
+
+def test_a_train_job_is_sized_by_the_runtime_that_stands_in_the_same_file(tmp_path: Path) -> None:
+    command = ["torchrun", "train.py", "--per_device_train_batch_size=8", "--bf16", "--optim=adamw_torch"]
+    command += ["--model_name_or_path=meta-llama/Llama-3.1-8B"]
+    container = {"name": "node", "command": command, "resources": {"limits": {"nvidia.com/gpu": 8}}}
+    node = {"name": "node", "template": {"spec": {"template": {"spec": {"containers": [container]}}}}}
+    runtime = {
+        "apiVersion": "trainer.kubeflow.org/v1alpha1",
+        "kind": "ClusterTrainingRuntime",
+        "metadata": {"name": "torch"},
+        "spec": {"mlPolicy": {"numNodes": 2}, "template": {"spec": {"replicatedJobs": [node]}}},
+    }
+    named = {
+        "apiVersion": "trainer.kubeflow.org/v1alpha1",
+        "kind": "TrainJob",
+        "metadata": {"name": "job", "namespace": "team-a"},
+        "spec": {"runtimeRef": {"name": "torch"}, "trainer": {"numNodes": 4}},
+    }
+    file = tmp_path / "job.yaml"
+    file.write_text(yaml.safe_dump_all([runtime, named]))
+    result = CliRunner().invoke(main, ["size", "-f", str(file)])
+    assert result.exit_code == 0, result.output
+    assert "read: model meta-llama/Llama-3.1-8B" in result.output
