@@ -111,7 +111,7 @@ def invocations(
     """Every program that the container's command line runs, as far as it can be read; `files` are those that are there
     before it starts. Raises Unreadable."""
     argv = Argv(container, at, environment)
-    return list(_programs(argv, 0, environment, (), _Limits(launchers(), files or Files(budget))))
+    return list(_programs(argv, 0, environment, (), _Limits(launchers(), Files(budget) if files is None else files)))
 
 
 def scripted(
@@ -120,7 +120,7 @@ def scripted(
     """Every program that a command line outside the pods runs (a RayJob's entrypoint); the string stands at `at`."""
     origin = Origin(at, text)
     word = Word(text, (Piece(text, origin),), text, Place(origin, len(text)))
-    return list(_script(word, (), environment, (), _Limits(launchers(), files or Files(budget))))
+    return list(_script(word, (), environment, (), _Limits(launchers(), Files(budget) if files is None else files)))
 
 
 class _Limits(NamedTuple):

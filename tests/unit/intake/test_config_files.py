@@ -464,3 +464,14 @@ def test_files_in_config_maps_are_read_where_policy_lets_them_and_not_where_it_d
     assert batches == [16, None]
     assert references(obj, kind, "team-a", Policy(config_maps=True)) == (reference,)
     assert references(obj, kind, "team-a", Policy()) == ()
+
+
+def test_a_file_that_the_script_writes_and_nobody_can_parse_is_told() -> None:
+    script = (
+        'cat <<EOF > ds.json\n{"train_micro_batch_size_per_gpu": \nEOF\ndeepspeed train.py --deepspeed_config ds.json'
+    )
+    obj = pytorchjob(pod(gpus=8, command=["bash", "-c", script]))
+    found = read_job(obj, kind=Kind("kubeflow.org", "v1", "PyTorchJob"), namespace="team-a", user=User())
+    assert isinstance(found, TrainingJob)
+    (fault,) = (one for one in found.findings if one.code == "SST101")
+    assert "ds.json" in fault.facts["problem"]
