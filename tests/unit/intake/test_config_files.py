@@ -474,4 +474,4 @@ def test_a_file_that_the_script_writes_and_nobody_can_parse_is_told() -> None:
     found = read_job(obj, kind=Kind("kubeflow.org", "v1", "PyTorchJob"), namespace="team-a", user=User())
     assert isinstance(found, TrainingJob)
     (fault,) = (one for one in found.findings if one.code == "SST101")
-    assert "ds.json" in fault.facts["problem"]
+    assert "ds.json" in str(fault.facts["problem"])
