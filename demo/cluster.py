@@ -71,7 +71,13 @@ def _show_pods(screen: Screen, cluster: ControlPlane) -> None:
     """Waits until the job's workers run, and shows on which GPU each does."""
     job = yaml.safe_load(Path(_FITS).read_text("utf-8"))
     name, workers = job["metadata"]["name"], job["spec"]["parallelism"]
-    cluster.kubectl("wait", f"--namespace={NAMESPACE}", f"job/{name}", f"--for=jsonpath={{.status.ready}}={workers}")
+    cluster.kubectl(
+        "wait",
+        f"--namespace={NAMESPACE}",
+        f"job/{name}",
+        f"--for=jsonpath={{.status.ready}}={workers}",
+        "--timeout=90s",
+    )
     screen.table(("WORKER", "NODE", "GPU MODEL", "MEMORY"), _placed(cluster))
 
 

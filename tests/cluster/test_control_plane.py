@@ -32,7 +32,9 @@ def job_of_four(namespace: str) -> dict[str, Any]:
 
 def running_on(control_plane: ControlPlane, namespace: str, count: int) -> list[str]:
     """The GPU model under each of the namespace's pods, once `count` of them run."""
-    control_plane.kubectl("wait", "-n", namespace, "job/train", f"--for=jsonpath={{.status.ready}}={count}")
+    # The controllers take their time after a test in which the API server was away.
+    ready = f"--for=jsonpath={{.status.ready}}={count}"
+    control_plane.kubectl("wait", "-n", namespace, "job/train", ready, "--timeout=120s")
     models = {
         node["metadata"]["name"]: node["metadata"]["labels"]["nvidia.com/gpu.product"]
         for node in control_plane.api.get("/api/v1/nodes")["items"]
