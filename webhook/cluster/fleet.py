@@ -39,7 +39,7 @@ class LiveFleet:
         self.nodes = NodeFollower(self, worlds)
         self.pods = PodFollower(self, worlds)
         self.claims = ClaimFollower(self, worlds)
-        self.slices = SliceFollower(worlds, read_again)
+        self.slices = SliceFollower(read_again)
         self.changed_nodes: dict[str, Node | None] = {}
         self.all_pods: list[Pod] | None = None
         self.changed_pods: list[tuple[Pod | None, Pod | None]] = []
@@ -210,16 +210,12 @@ class NodeFollower:
         if not self._live.behind:
             self._worlds.confirm(nodes_at=at)
 
-    def troubled(self, problem: str) -> None:
-        self._worlds.trouble("nodes", problem)
-
 
 class SliceFollower:
     """ResourceSlices, one by one, for the node that has the devices (dynamic resource allocation). Where they change,
     `read_again` is called with the name of the node, which may have been none for us without them."""
 
-    def __init__(self, worlds: Worlds, read_again: Callable[[str], None]) -> None:
-        self._worlds = worlds
+    def __init__(self, read_again: Callable[[str], None]) -> None:
         self._read_again = read_again
         self._of_node: dict[str, dict[str, Slice]] = {}
 
@@ -248,9 +244,6 @@ class SliceFollower:
 
     def confirmed(self, at: float) -> None:
         pass
-
-    def troubled(self, problem: str) -> None:
-        self._worlds.trouble("resourceslices", problem)
 
     def of(self, node: str) -> tuple[Listed, ...]:
         """The devices that are listed for this node."""
@@ -288,9 +281,6 @@ class PodFollower:
         if not self._live.behind:
             self._worlds.confirm(pods_at=at)
 
-    def troubled(self, problem: str) -> None:
-        self._worlds.trouble("pods", problem)
-
 
 class ClaimFollower:
     """Claims that hold devices by uid, as pods that ask for these alone; `items` are the reflector's own."""
@@ -319,9 +309,6 @@ class ClaimFollower:
 
     def confirmed(self, at: float) -> None:
         pass
-
-    def troubled(self, problem: str) -> None:
-        self._worlds.trouble("resourceclaims", problem)
 
 
 def _identity(node: Node) -> tuple[str, ...]:

@@ -1,14 +1,17 @@
 """Everything of a cluster that is followed while we serve."""
 
 import asyncio
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from webhook.cluster.fleet import LiveFleet
-from webhook.cluster.referred import AcceleratorFollower, GrowthFollower, ReferredFollower
-from webhook.cluster.reflector import Connect, Reflector, Source
+from webhook.cluster.referred import ReferredFollower, WholeFollower
+from webhook.cluster.reflector import Connect, Follower, Reflector, Source
 from webhook.cluster.world import Worlds
 from webhook.fleet.growth import autoscaler_growth, node_pool_growth
-from webhook.model.request import Kind
+from webhook.model.request import Kind, Object
+
+T = TypeVar("T")
 
 # Pods are large objects: a page of as many as there are of nodes would hold up requests while it is decoded.
 _NODES = Source("nodes")
@@ -46,19 +49,25 @@ class Following:
 
     def __init__(self, connect: Connect, worlds: Worlds) -> None:
         self._live = LiveFleet(worlds, lambda name: self._nodes.read_again(name))
-        self._nodes = Reflector(connect, _NODES, self._live.nodes)
+
+        def into(source: Source, follower: Follower[T]) -> Reflector[T]:
+            return Reflector(connect, source, follower, worlds.trouble)
+
+        def growing(source: Source, growth: Callable[[list[Object]], str]) -> Reflector[Object]:
+            return into(source, WholeFollower(lambda objects: worlds.grow(source.plural, growth(objects))))
+
+        self._nodes = into(_NODES, self._live.nodes)
         self._referred = {
-            Kind(one.group, "", kind): Reflector(connect, one, ReferredFollower(worlds, one.plural))
-            for kind, one in REFERRED.items()
+            Kind(one.group, "", kind): into(one, ReferredFollower(worlds, one.plural)) for kind, one in REFERRED.items()
         }
         self._reflectors: tuple[Reflector[Any], ...] = (
             self._nodes,
-            Reflector(connect, _PODS, self._live.pods),
-            Reflector(connect, _CLAIMS, self._live.claims),
-            Reflector(connect, _SLICES, self._live.slices),
-            Reflector(connect, _ACCELERATORS, AcceleratorFollower(worlds, self._live.extend)),
+            into(_PODS, self._live.pods),
+            into(_CLAIMS, self._live.claims),
+            into(_SLICES, self._live.slices),
+            into(_ACCELERATORS, WholeFollower(self._live.extend)),
             *self._referred.values(),
-            *(Reflector(connect, one, GrowthFollower(worlds, one.plural, growth)) for one, growth in _GROWTH),
+            *(growing(source, growth) for source, growth in _GROWTH),
         )
 
     def start(self) -> None:

@@ -66,7 +66,8 @@ class Follower(Protocol[T]):
         """
 
     def listed(self, items: Mapping[str, T]) -> None:
-        """All objects that there are, by key. The mapping is the reflector's own and goes on changing."""
+        """All objects that there are, by key. The mapping is the reflector's own and goes on changing. Of a kind that
+        the cluster does not serve there are none, which is told once."""
 
     def changed(self, before: T | None, now: T | None, /) -> None:
         """One object has come, changed or gone."""
@@ -74,21 +75,31 @@ class Follower(Protocol[T]):
     def confirmed(self, at: float) -> None:
         """What was told is all that there is at this time, in seconds since the epoch."""
 
-    def troubled(self, problem: str) -> None:
-        """What keeps the objects from being followed, and since when; empty: nothing any more."""
-
 
 class Reflector(Generic[T]):
-    """Follows the objects of `source` into `follower`. `connect` gives a client with fresh credentials."""
+    """Follows the objects of `source` into `follower`.
 
-    def __init__(self, connect: Connect, source: Source, follower: Follower[T], again_s: float = _AGAIN_S) -> None:
+    `connect` gives a client with fresh credentials. `trouble` is told, by the plural of the source, what keeps the
+    objects from being followed, and since when; empty: nothing any more.
+    """
+
+    def __init__(
+        self,
+        connect: Connect,
+        source: Source,
+        follower: Follower[T],
+        trouble: Callable[[str, str], None],
+        again_s: float = _AGAIN_S,
+    ) -> None:
         self._connect = connect
         self._source = source
         self._follower = follower
+        self._tell_trouble = trouble
         self._again_s = again_s
         self.path = ""
         """Of the collection; empty until it has been listed, and where the cluster serves no such kind."""
         self._items: dict[str, T] = {}
+        self._told = False
         self._again: set[str] = set()
         self._watching: asyncio.Timeout | None = None
         self._version = ""
@@ -166,9 +177,10 @@ class Reflector(Generic[T]):
                 self._version = meta["resourceVersion"]
                 break
             query["continue"] = meta["continue"]
+        if path or self.path or not self._told:
+            self._items, self._told = listed, True
+            self._follower.listed(listed)
         self.path = path
-        self._items = listed
-        self._follower.listed(listed)
         self._confirm()
         return bool(path)
 
@@ -260,7 +272,7 @@ class Reflector(Generic[T]):
         if self._problem:
             _log.info("the %s are followed again", self._source.plural)
             self._problem = ""
-            self._follower.troubled("")
+            self._tell_trouble(self._source.plural, "")
         self._troubled_since = None
 
     def _trouble(self, error: Exception) -> None:
@@ -274,7 +286,7 @@ class Reflector(Generic[T]):
         if problem != self._problem:
             _log.warning(problem)
             self._problem = problem
-            self._follower.troubled(problem)
+            self._tell_trouble(self._source.plural, problem)
 
 
 async def _lines(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:

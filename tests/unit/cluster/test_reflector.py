@@ -3,7 +3,7 @@
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -427,13 +427,25 @@ async def test_objects_that_jobs_refer_to_are_in_view_in_the_version_that_is_ser
     await until(lambda: not seen())
 
 
+class Told(ReferredFollower):
+    """Counts how often it is told all that there is."""
+
+    lists = 0
+
+    def listed(self, items: Mapping[str, Object]) -> None:
+        self.lists += 1
+        super().listed(items)
+
+
 async def test_a_kind_that_a_cluster_serves_later_is_found_then(tmp_path: Path, worlds: Worlds) -> None:
     async with served(tmp_path) as (server, kubeconfig):
         source = Source("trainingruntimes", "trainer.kubeflow.org", optional=True)
-        reflector = Reflector(Access(kubeconfig).client, source, ReferredFollower(worlds, source.plural), again_s=0.05)
+        told = Told(worlds, source.plural)
+        reflector = Reflector(Access(kubeconfig).client, source, told, worlds.trouble, again_s=0.05)
         worlds.swap(fleet([]))
         reflector.start()
         await until(lambda: len(server.asked) > 2)
+        assert told.lists == 1
         assert not worlds.problems
         assert reflector.path == ""
         runtimes = server.serve("/apis/trainer.kubeflow.org/v1/trainingruntimes", "TrainingRuntime")
