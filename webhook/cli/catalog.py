@@ -1,13 +1,11 @@
 """`samestep catalog`: what is known of accelerators, and what files or a cluster add to it."""
 
-import json
 import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import click
-import yaml
 from rich.console import Console
 from rich.table import Table
 
@@ -15,19 +13,16 @@ from webhook.catalog.accelerators import Accelerators, Fact, Figure, Product, ac
 from webhook.catalog.additions import AdditionError, by_age, extended, is_accelerator
 from webhook.cli.documents import Document, Unreadable, parse_documents
 from webhook.cli.live import ACCELERATORS, list_live
+from webhook.cli.options import files_option
+from webhook.cli.output import dumped
 
 _LEGEND = "~ sources disagree, * FP16 (no BF16); -o yaml has the sources"
 
 
 @click.command()
 @click.argument("products", nargs=-1, metavar="[PRODUCT]...")
-@click.option(
-    "-f",
-    "--filename",
-    "files",
-    type=click.Path(path_type=Path),
-    multiple=True,
-    help="Accelerator objects that add to the catalog or override it. Repeatable.",
+@files_option(
+    "Accelerator objects that add to the catalog or override it. Repeatable.",
 )
 @click.option("--kubeconfig", type=click.Path(path_type=Path), help="Add what Accelerator objects of this cluster say.")
 @click.option("--context", help="The same, for a context of the kubeconfig.")
@@ -55,8 +50,7 @@ def catalog(
         Console(width=None if sys.stdout.isatty() else 120).print(_table(shown, known))
         click.echo(_LEGEND)
     else:
-        text = json.dumps(_document(shown, known), indent=2, ensure_ascii=False)
-        click.echo(text if output == "json" else yaml.safe_dump(json.loads(text), sort_keys=False).rstrip())
+        click.echo(dumped(_document(shown, known), output))
     for problem in problems:
         click.echo(f"unreadable: {problem}", err=True)
     if not shown:

@@ -14,8 +14,9 @@ from webhook.answer.document import document, reference, review_list
 from webhook.answer.message import message
 from webhook.answer.response import patch
 from webhook.answer.warnings import warnings
-from webhook.cli.documents import Document, Unreadable, parse_documents
-from webhook.cli.policies import policies_option, policy_from
+from webhook.cli.documents import Unreadable, parse_all
+from webhook.cli.options import files_option, policies_option, policy_from
+from webhook.cli.output import dumped
 from webhook.cli.requests import request_of
 from webhook.cli.surroundings import LOOKED_UP, offline, surroundings_from
 from webhook.decision.scope import scope
@@ -37,15 +38,10 @@ class Item:
 
 
 @click.command()
-@click.option(
-    "-f",
-    "--filename",
-    "files",
-    type=click.Path(path_type=Path),
-    multiple=True,
-    required=True,
-    help="Manifests or AdmissionReviews, YAML or JSON; - is standard input. What a job refers to (the runtime of a "
+@files_option(
+    "Manifests or AdmissionReviews, YAML or JSON; - is standard input. What a job refers to (the runtime of a "
     "TrainJob) is looked up among them. Repeatable.",
+    required=True,
 )
 @click.option(
     "--fleet",
@@ -55,7 +51,7 @@ class Item:
     help="Nodes: `kubectl get nodes -o yaml` or `samestep fleet --snapshot`. Pods beside them count as what is in use. "
     "Repeatable.",
 )
-@policies_option
+@policies_option()
 @click.option("-o", "--output", type=click.Choice(["text", "json", "yaml"]), default="text", show_default=True)
 @click.pass_context
 def check(
@@ -65,9 +61,7 @@ def check(
 
     Exit status: 0 all admitted or pinned, 1 some denied, 2 something could not be read.
     """
-    found = [one for path in files for one in parse_documents(path)]
-    documents = [one for one in found if isinstance(one, Document)]
-    problems = [one for one in found if isinstance(one, Unreadable)]
+    documents, problems = parse_all(files)
     policy = policy_from(policies)
     looked_up = [one for one in documents if one.object["kind"] in LOOKED_UP]
     known = offline(fleets, looked_up, model_labels=policy.model_labels)
@@ -99,10 +93,7 @@ def _print(items: list[Item], problems: list[Unreadable], output: str) -> None:
         return
     errors = [{"source": one.source, "field": one.field, "message": one.message} for one in problems]
     whole = review_list([document(item.review, item.source) for item in items], errors)
-    if output == "json":
-        click.echo(json.dumps(whole, indent=2, ensure_ascii=False))
-    else:
-        click.echo(yaml.safe_dump(json.loads(json.dumps(whole)), sort_keys=False, allow_unicode=True), nl=False)
+    click.echo(dumped(whole, output))
 
 
 def _text(item: Item) -> str:

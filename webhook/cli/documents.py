@@ -1,7 +1,7 @@
 """Kubernetes documents out of files: YAML or JSON, any number a file, Lists taken apart."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,12 @@ class Unreadable(Exception):
         self.source = source
         self.field = field
         self.message = message
+
+
+def parse_all(paths: Iterable[Path]) -> tuple[list[Document], list[Unreadable]]:
+    """The documents of several files, and what of them could not be read."""
+    found = [one for path in paths for one in parse_documents(path)]
+    return [one for one in found if isinstance(one, Document)], [one for one in found if isinstance(one, Unreadable)]
 
 
 def parse_documents(path: Path) -> Iterator[Document | Unreadable]:

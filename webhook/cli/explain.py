@@ -1,15 +1,14 @@
 """`samestep explain`: what a finding code means, or what is read of a job and from where."""
 
-import json
 from pathlib import Path
 
 import click
-import yaml
 
 from webhook.catalog.codes import Code, codes
-from webhook.cli.documents import Document, Unreadable, parse_documents
+from webhook.cli.documents import Document, Unreadable, parse_all
 from webhook.cli.explained import listing, show
-from webhook.cli.policies import policies_option, policy_from
+from webhook.cli.options import files_option, policies_option, policy_from
+from webhook.cli.output import dumped
 from webhook.cli.reading import Explained, Reader
 from webhook.cli.requests import request_of
 from webhook.cli.surroundings import LOOKED_UP, surroundings_from
@@ -20,15 +19,10 @@ from webhook.policy.kinds import kinds_of
 
 @click.command()
 @click.argument("code", required=False)
-@click.option(
-    "-f",
-    "--filename",
-    "files",
-    type=click.Path(path_type=Path),
-    multiple=True,
-    help="Manifests or AdmissionReviews, YAML or JSON; - is standard input. Repeatable.",
+@files_option(
+    "Manifests or AdmissionReviews, YAML or JSON; - is standard input. Repeatable.",
 )
-@policies_option
+@policies_option()
 @click.option("-o", "--output", type=click.Choice(["text", "json", "yaml"]), default="text", show_default=True)
 @click.pass_context
 def explain(ctx: click.Context, code: str | None, files: tuple[Path, ...], policies: Path | None, output: str) -> None:
@@ -74,9 +68,7 @@ def page(code: Code) -> str:
 
 def _explain_files(ctx: click.Context, files: tuple[Path, ...], policies: Path | None, output: str) -> None:
     policy = policy_from(policies)
-    parsed = [one for path in files for one in parse_documents(path)]
-    documents = [one for one in parsed if isinstance(one, Document)]
-    problems = [one for one in parsed if isinstance(one, Unreadable)]
+    documents, problems = parse_all(files)
     reader = Reader(policy, kinds_of(policy), surroundings_from(documents))
     found: list[tuple[str, Explained]] = []
     for one in documents:
@@ -91,9 +83,7 @@ def _explain_files(ctx: click.Context, files: tuple[Path, ...], policies: Path |
         for problem in problems:
             click.echo(f"unreadable: {problem}", err=True)
     else:
-        whole = listing(found, problems)
-        plain = json.dumps(whole, indent=2, ensure_ascii=False)
-        click.echo(plain if output == "json" else yaml.safe_dump(json.loads(plain), sort_keys=False).rstrip())
+        click.echo(dumped(listing(found, problems), output))
     ctx.exit(2 if problems else 0)
 
 

@@ -1,6 +1,5 @@
 """`samestep fleet`: the fleet as decisions see it, and its snapshot."""
 
-import json
 import sys
 from collections import defaultdict
 from collections.abc import Iterable
@@ -10,15 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import click
-import yaml
 from pydantic.alias_generators import to_camel
 from rich.console import Console
 from rich.table import Table
 
 from webhook.answer.wording import gib
 from webhook.catalog.additions import by_age
-from webhook.cli.documents import Document, Unreadable, parse_documents
+from webhook.cli.documents import Unreadable, parse_all
 from webhook.cli.live import ACCELERATORS, Collection, list_live
+from webhook.cli.options import files_option, policies_option, policy_from
+from webhook.cli.output import dumped
 from webhook.fleet.allocated import read_claim
 from webhook.fleet.build import Used
 from webhook.fleet.pods import Usage
@@ -26,8 +26,6 @@ from webhook.fleet.read import FleetRead, read_fleet
 from webhook.fleet.snapshot import to_objects
 from webhook.fleet.summary import ModelSummary, OddNode, odd_nodes, summarize
 from webhook.intake.pods import PodError, read_pod
-from webhook.model.policy import Policy
-from webhook.policy.load import PolicyError, load_policy
 
 _SHOWN = 4
 _NODES = Collection("/api/v1/nodes")
@@ -37,18 +35,13 @@ _PODS = Collection("/api/v1/pods", optional=True)
 
 
 @click.command()
-@click.option(
-    "-f",
-    "--filename",
-    "files",
-    type=click.Path(path_type=Path),
-    multiple=True,
-    help="Nodes from files (`kubectl get nodes -o yaml`, or a snapshot) instead of a cluster; Pods, "
+@files_option(
+    "Nodes from files (`kubectl get nodes -o yaml`, or a snapshot) instead of a cluster; Pods, "
     "ResourceSlices, ResourceClaims and Accelerators beside them count. Repeatable.",
 )
 @click.option("--kubeconfig", type=click.Path(path_type=Path), help="Which kubeconfig to use for a live cluster.")
 @click.option("--context", help="Which context of it.")
-@click.option("--policies", type=click.Path(path_type=Path), help="A policy whose modelLabels count.")
+@policies_option("A policy whose modelLabels count.")
 @click.option("-o", "--output", type=click.Choice(["table", "json", "yaml"]), default="table", show_default=True)
 @click.option("--snapshot", is_flag=True, help="Print the nodes as --fleet takes them, with what decisions need alone.")
 @click.pass_context
@@ -62,10 +55,7 @@ def fleet(
     snapshot: bool,  # noqa: FBT001 - click passes it by name
 ) -> None:
     """Show the nodes with accelerators: by model, and the odd ones with the reasons."""
-    try:
-        labels = (load_policy(policies) if policies is not None else Policy()).model_labels
-    except PolicyError as error:
-        raise click.UsageError(str(error)) from None
+    labels = policy_from(policies).model_labels
     if files:
         read, problems = _from_files(files, labels)
     else:
@@ -73,23 +63,24 @@ def fleet(
     for problem in (*problems, *(Unreadable(place, fault) for place, fault in read.faults)):
         click.echo(f"unreadable: {problem}", err=True)
     if snapshot:
-        _print({"apiVersion": "v1", "kind": "List", "items": to_objects(read.fleet, read.accelerators)}, output)
+        items = to_objects(read.fleet, read.accelerators)
+        click.echo(dumped({"apiVersion": "v1", "kind": "List", "items": items}, output))
     else:
         models = summarize(read.fleet, model_labels=labels, catalog=read.catalog)
         odd = odd_nodes(read.fleet, model_labels=labels, catalog=read.catalog)
         if output == "table":
             _tables(models, odd)
         else:
-            _print(_document(models, odd), output)
+            click.echo(dumped(_document(models, odd), output))
     ctx.exit(2 if problems or read.faults else 0)
 
 
 def _from_files(files: Iterable[Path], labels: tuple[str, ...]) -> tuple[FleetRead, list[Unreadable]]:
-    found = [one for path in files for one in parse_documents(path)]
-    documents = [(one.source, one.object) for one in found if isinstance(one, Document)]
+    parsed, problems = parse_all(files)
+    documents = [(one.source, one.object) for one in parsed]
     pods, claims = ([obj for _, obj in documents if obj["kind"] == kind] for kind in ("Pod", "ResourceClaim"))
     read = read_fleet(documents, model_labels=labels, used=_used(pods, claims) if pods else None)
-    return read, [one for one in found if isinstance(one, Unreadable)]
+    return read, problems
 
 
 def _used(pods: Iterable[dict[str, Any]], claims: Iterable[dict[str, Any]]) -> Used:
@@ -151,13 +142,6 @@ def _document(models: Iterable[ModelSummary], odd: Iterable[OddNode]) -> dict[st
         "models": [{to_camel(key): value for key, value in asdict(row).items()} for row in models],
         "oddNodes": [asdict(node) for node in odd],
     }
-
-
-def _print(document: dict[str, Any], output: str) -> None:
-    text = json.dumps(document, indent=2)
-    if output != "json":
-        text = yaml.safe_dump(json.loads(text), sort_keys=False).rstrip()
-    click.echo(text)
 
 
 def _live(kubeconfig: Path | None, context: str | None, labels: tuple[str, ...]) -> FleetRead:

@@ -13,6 +13,11 @@ def request_of(one: Document) -> Request:
     obj = one.object
     if obj["kind"] == "AdmissionReview":
         return read_request(obj, stage=Stage.MUTATE, now=time.time())
+    return creation_of(obj)
+
+
+def creation_of(obj: Object) -> Request:
+    """The creation of an object that has an apiVersion and a kind."""
     group, _, version = obj["apiVersion"].rpartition("/")
     kind = Kind(group, version, obj["kind"])
     return Request(kind=kind, operation="CREATE", object=obj, namespace=_namespace(kind, obj), now=time.time())

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from webhook.cli.policies import policies_option, policy_from
+from webhook.cli.options import policies_option, policy_from
 
 _FILE = click.Path(path_type=Path)
 _PORT = click.IntRange(0, 65535)
@@ -27,7 +27,7 @@ _PORT = click.IntRange(0, 65535)
     multiple=True,
     help="Nodes from files instead of a cluster, as `samestep fleet` takes them. Repeatable.",
 )
-@policies_option
+@policies_option()
 @click.option(
     "--lame-duck",
     type=click.FloatRange(0),

@@ -6,7 +6,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from webhook.cli.documents import Document, Unreadable, parse_documents
+from webhook.cli.documents import Document, Unreadable, parse_all
 from webhook.fleet.allocated import read_claim
 from webhook.fleet.growth import autoscaler_growth, node_pool_growth
 from webhook.fleet.pods import Usage
@@ -82,9 +82,8 @@ def offline(paths: Iterable[Path], also: Iterable[Document] = (), *, model_label
     is not known. NodePools and the status of the cluster autoscaler tell whether nodes may be added. Other documents
     are left alone.
     """
-    found = [*(one for path in paths for one in parse_documents(path)), *also]
-    problems = [one for one in found if isinstance(one, Unreadable)]
-    documents = [one for one in found if isinstance(one, Document)]
+    parsed, problems = parse_all(paths)
+    documents = [*parsed, *also]
     pods: list[Pod] = []
     seen = False
     for one in documents:

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import click
 
-from webhook.cli.policies import policies_option, policy_from
+from webhook.cli.options import policies_option, policy_from
 from webhook.policy.kinds import kinds_of
 
 
 @click.command()
-@policies_option
+@policies_option()
 def webhooks(policies: Path | None) -> None:
     """Print the webhook configurations for the kinds of job that can be read.
 

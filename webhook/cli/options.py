@@ -1,0 +1,31 @@
+"""Options that several commands take, and what they mean."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from webhook.model.policy import Policy
+from webhook.policy.load import PolicyError, load_policy
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+def files_option(told: str, *, required: bool = False) -> Callable[[_Command], _Command]:
+    """`-f FILE`, as often as one likes; `told` says what the files hold."""
+    file = click.Path(path_type=Path)
+    return click.option("-f", "--filename", "files", type=file, multiple=True, required=required, help=told)
+
+
+def policies_option(told: str = "Directory or file with a TrainingPolicy.") -> Callable[[_Command], _Command]:
+    """`--policies`; `told` says what they are for."""
+    return click.option("--policies", type=click.Path(path_type=Path), help=told)
+
+
+def policy_from(policies: Path | None) -> Policy:
+    """The policy there, the built-in default where none is named. Raises UsageError for one that is no good."""
+    try:
+        return Policy() if policies is None else load_policy(policies)
+    except PolicyError as error:
+        raise click.UsageError(str(error)) from None
