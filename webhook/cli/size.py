@@ -240,6 +240,6 @@ def _devices(fleets: tuple[Path, ...], policy: Policy) -> tuple[dict[str, float]
     if not fleets:
         known = ((one.product, one.memory_mib) for one in accelerators().products if not one.display)
         return {product: mib - policy.reserve_mib for product, mib in known if mib is not None}, []
-    fleet, problems = fleet_from(fleets)
-    rows = ((row.product, row.memory_mib) for row in summarize(fleet))
+    fleet, problems = fleet_from(fleets, model_labels=policy.model_labels)
+    rows = ((row.product, row.memory_mib) for row in summarize(fleet, model_labels=policy.model_labels))
     return {product: mib - policy.reserve_mib for product, mib in rows if mib is not None}, problems

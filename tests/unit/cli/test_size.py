@@ -7,6 +7,7 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
+from controlplane.nodes import RTX_5090, gpu_node
 from webhook.cli import main
 
 _LLAMA = ("--model", "meta-llama/Llama-3.1-8B", "--micro-batch", "2", "--seq-len", "2048")
@@ -89,6 +90,20 @@ def test_a_fleet_takes_the_place_of_the_catalog(tmp_path: Path) -> None:
     found = _document("--model", "gpt2", "--micro-batch", "2", "--seq-len", "1024", "--fleet", str(path))
     assert isinstance(found["largestMicroBatch"], dict)
     assert list(found["largestMicroBatch"]) == ["NVIDIA-GeForce-RTX-5090"]
+
+
+def test_a_fleet_that_only_the_policys_label_names_is_sized_too(tmp_path: Path) -> None:
+    node = gpu_node("a", RTX_5090)
+    node["metadata"]["labels"] = {"team.example/gpu": RTX_5090.product}
+    fleet, policy = tmp_path / "fleet.yaml", tmp_path / "policy.yaml"
+    fleet.write_text(yaml.safe_dump(node))
+    metadata = {"apiVersion": "samestep.dev/v1alpha1", "kind": "TrainingPolicy", "metadata": {"name": "hand"}}
+    policy.write_text(yaml.safe_dump(metadata | {"spec": {"modelLabels": ["team.example/gpu"]}}))
+    flags = ("--model", "gpt2", "--micro-batch", "2", "--seq-len", "1024", "--fleet", str(fleet))
+    assert _document(*flags)["largestMicroBatch"] == {}
+    largest = _document(*flags, "--policies", str(policy))["largestMicroBatch"]
+    assert isinstance(largest, dict)
+    assert list(largest) == [RTX_5090.product]
 
 
 def test_an_unknown_name_with_a_size_is_guessed_and_says_so() -> None:

@@ -53,8 +53,7 @@ SCRIPTS = [
 @pytest.mark.parametrize("script", SCRIPTS)
 def test_words_are_as_bash_has_them(script: str) -> None:
     bash = shutil.which("bash")
-    if bash is None:
-        pytest.skip("no bash here")
+    assert bash is not None, "the Makefile needs it too"
     stub = 'torchrun() { printf "%s\\0" "$@"; }; export -f torchrun\n'
     environment = {"SET": "5", "EMPTY": "", "PATH": "/usr/bin:/bin"}
     arguments = ["first", "second"]
