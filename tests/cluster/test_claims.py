@@ -1,7 +1,7 @@
 """Jobs that claim their devices (dynamic resource allocation), on the real allocator of the scheduler."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,14 +21,13 @@ from controlplane.nodes import RTX_5090, RTX_PRO_6000, cpu_node
 from controlplane.rig import ControlPlane
 from demo.serving import Webhook
 from tests.cluster.conftest import await_fleet
+from tests.cluster.followed import free, until
 from tests.cluster.team import LARGE, PRODUCT, SMALL, Json, Team, spread_pod
 from tests.samples import job, pod, pytorchjob, worker
 from webhook.cluster.access import Access
 from webhook.cluster.following import Following
 from webhook.cluster.world import Worlds
-from webhook.fleet.room import free_devices
 from webhook.model.policy import Policy
-from webhook.model.world import World
 
 pytestmark = pytest.mark.usefixtures("claimed_fleet")
 
@@ -104,24 +103,16 @@ def test_devices_that_are_allocated_to_claims_are_in_use(account: Path, team: Te
     worlds = Worlds(Policy())
     following = Following(Access(account).client, worlds)
 
-    async def until(condition: Callable[[World], bool]) -> None:
-        async with asyncio.timeout(30):
-            while worlds.current is None or not condition(worlds.current):  # noqa: ASYNC110 (as simple as can be)
-                await asyncio.sleep(0.05)
-
-    def free(world: World) -> int | None:
-        return free_devices(world.fleet, DRIVER, world.fleet.every)
-
     async def follow() -> None:
         following.start()
-        await until(lambda world: free(world) == 16)
+        await until(worlds, lambda world: free(world, DRIVER) == 16)
         assert worlds.problems == {}
         await asyncio.to_thread(team.apply, claim_template("three", 3))
         bound = {"metadata": {"name": "bound"}, "spec": claiming(pod(gpus=0), "three")}
         await asyncio.to_thread(team.models_of_pods, [bound])
-        await until(lambda world: free(world) == 13)
+        await until(worlds, lambda world: free(world, DRIVER) == 13)
         await asyncio.to_thread(team.kubectl, "delete", "pod", "bound", "--grace-period=0", "--force")
-        await until(lambda world: free(world) == 16)
+        await until(worlds, lambda world: free(world, DRIVER) == 16)
         await following.stop()
 
     asyncio.run(follow())

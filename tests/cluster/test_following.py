@@ -1,23 +1,21 @@
 """What is followed of a real cluster, with the rights of manifests/rbac.yaml and no others."""
 
 import asyncio
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from controlplane.rig import ControlPlane
+from tests.cluster.followed import free, until
 from tests.cluster.team import Team
 from tests.samples import Json, pod
 from webhook.cluster.access import Access
 from webhook.cluster.following import Following
 from webhook.cluster.lookup import Bounds, Lookup
 from webhook.cluster.world import Worlds
-from webhook.fleet.room import free_devices
 from webhook.model.policy import Policy
 from webhook.model.request import Kind, Request
 from webhook.model.surroundings import Reference
-from webhook.model.world import World
 
 GPU = "nvidia.com/gpu"
 RUNTIME = Kind("trainer.kubeflow.org", "", "TrainingRuntime")
@@ -50,26 +48,18 @@ def test_nodes_pods_runtimes_and_autoscalers_are_followed_with_our_own_rights(
     access = Access(account)
     following = Following(access.client, worlds)
 
-    async def until(condition: Callable[[World], object]) -> None:
-        async with asyncio.timeout(30):
-            while worlds.current is None or not condition(worlds.current):  # noqa: ASYNC110 (as simple as can be)
-                await asyncio.sleep(0.05)
-
-    def free(world: World) -> int | None:
-        return free_devices(world.fleet, GPU, world.fleet.every)
-
     async def follow() -> None:
         following.start()
-        await until(lambda world: free(world) == 16)
-        await until(lambda world: Reference(RUNTIME, team.namespace, "before") in world.surroundings)
-        await until(lambda world: DEFINITION in world.surroundings)
-        await until(lambda world: world.fleet.grows)
+        await until(worlds, lambda world: free(world, GPU) == 16)
+        await until(worlds, lambda world: Reference(RUNTIME, team.namespace, "before") in world.surroundings)
+        await until(worlds, lambda world: DEFINITION in world.surroundings)
+        await until(worlds, lambda world: world.fleet.grows)
         assert worlds.problems == {}
         bound = {"metadata": {"name": "bound"}, "spec": pod(gpus=3)}
         await asyncio.to_thread(control_plane.api.create, f"/api/v1/namespaces/{team.namespace}/pods", [bound])
-        await until(lambda world: free(world) == 13)
+        await until(worlds, lambda world: free(world, GPU) == 13)
         await asyncio.to_thread(team.kubectl, "delete", "pod", "bound", "--grace-period=0", "--force")
-        await until(lambda world: free(world) == 16)
+        await until(worlds, lambda world: free(world, GPU) == 16)
         await following.stop()
 
         await asyncio.to_thread(team.apply, runtime("later"))
