@@ -3,6 +3,7 @@
 Values are drawn from small sets, so that nodes and selectors meet often enough for every verdict to be common.
 """
 
+import json
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any
@@ -271,7 +272,8 @@ def jobs(draw: st.DrawFn) -> Json:
 def _of_any_kind(draw: st.DrawFn) -> Json:
     count = draw(REPLICAS)
     pod = draw(pods_of(count, draw(st.sampled_from(COMMANDS))))
-    written = WRITTEN[draw(st.sampled_from(sorted(WRITTEN)))](pod, count)
+    # Roles share their pod until it has been JSON: who changes the one would change the other.
+    written = json.loads(json.dumps(WRITTEN[draw(st.sampled_from(sorted(WRITTEN)))](pod, count)))
     metadata = draw(_metadata())
     annotations = {**(metadata.get("annotations") or {}), **(written["metadata"].get("annotations") or {})}
     merged = {**written["metadata"], **metadata, **({"annotations": annotations} if annotations else {})}
