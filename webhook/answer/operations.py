@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace as changed
 from typing import Any
 
+from webhook.decision.pin import by_selector
 from webhook.model.job import Overlay, PatchShape, PinPatches, Role, TrainingJob
 from webhook.model.patch import AFFINITY_TERMS, JOBS_IN_PATCH, MANAGER, POD_IN_JOB, Operation, add, replace
 from webhook.model.placement import Operator, Pointer, Requirement, Term
@@ -28,7 +29,7 @@ def operations(job: TrainingJob, pin: Pin, policy: Policy) -> list[Operation]:
 
 def _narrow(role: Role, pin: Pin) -> list[Operation]:
     """nodeSelector for one value, required affinity for several; ANDed with everything that is there."""
-    if _by_selector(role, pin):
+    if by_selector(role, pin.key, pin.values):
         path = (*role.spec, "nodeSelector")
         value = pin.values[0]
         there = role.placement.node_selector_is_a_map
@@ -70,7 +71,7 @@ def _into_patches(job: TrainingJob, patches: PinPatches, pin: Pin) -> list[Opera
     for index in pin.roles:
         role = job.roles[index]
         over = role.overlay or Overlay()
-        selects = _by_selector(role, pin) or (len(pin.values) == 1 and bool(pin.moved_from))
+        selects = by_selector(role, pin.key, pin.values, moves=bool(pin.moved_from))
         # Of affinity the one whose terms are in force, if that is in the object.
         at = over.at if selects or over.terms_at is None else over.terms_at
         if at is None:
@@ -124,21 +125,15 @@ def _first(patches: PinPatches, at: Pointer, entries: list[dict[str, Any]]) -> l
 
 
 def _pod(role: Role, pin: Pin) -> dict[str, Any]:
-    if _by_selector(role, pin):
+    if by_selector(role, pin.key, pin.values):
         return {"nodeSelector": {pin.key: pin.values[0]}}
-    return _nested(AFFINITY_TERMS, _narrowed_terms(role, pin))
+    return {AFFINITY_TERMS[0]: _nested(AFFINITY_TERMS[1:], _narrowed_terms(role, pin))}
 
 
-def _nested(path: tuple[str, ...], value: object) -> dict[str, Any]:
+def _nested(path: tuple[str, ...], value: Any) -> Any:  # noqa: ANN401 - JSON
     for step in reversed(path):
         value = {step: value}
-    assert isinstance(value, dict)
     return value
-
-
-def _by_selector(role: Role, pin: Pin) -> bool:
-    # A role without pods may select another value: that stands, and beside it the pin keeps the role off all nodes.
-    return len(pin.values) == 1 and pin.key not in dict(role.placement.node_selector)
 
 
 def _requirement(pin: Pin) -> dict[str, Any]:
@@ -167,10 +162,7 @@ def _spelled(one: Requirement) -> dict[str, Any]:
 def _new_terms(role: Role, terms: list[dict[str, Any]]) -> Operation:
     """The missing parents are made, and no more (kubernetes#90623)."""
     depth = min(role.placement.affinity_depth, len(AFFINITY_TERMS) - 1)
-    value: object = terms
-    for step in reversed(AFFINITY_TERMS[depth + 1 :]):
-        value = {step: value}
-    return add((*role.spec, *AFFINITY_TERMS[: depth + 1]), value)
+    return add((*role.spec, *AFFINITY_TERMS[: depth + 1]), _nested(AFFINITY_TERMS[depth + 1 :], terms))
 
 
 def _record(job: TrainingJob, pin: Pin, policy: Policy) -> Operation:

@@ -54,14 +54,16 @@ def writable(role: Role, key: str, values: tuple[str, ...]) -> bool:
     """Whether the pin can be written for the role where its pod template stands in another object."""
     if role.overlay is None:
         return True
-    by_selector = len(values) == 1 and key not in dict(role.placement.node_selector)
-    return role.overlay.takes_selector if by_selector else role.overlay.takes_affinity
+    return role.overlay.takes_selector if by_selector(role, key, values) else role.overlay.takes_affinity
 
 
-def takes_affinity(role: Role, pin: Pin) -> bool:
-    """Whether the pin is written into the role's affinity: for several values, and beside a selector that stands."""
-    selected = dict(role.placement.node_selector)
-    return len(pin.values) > 1 or (pin.key in selected and not pin.moved_from)
+def by_selector(role: Role, key: str, values: tuple[str, ...], *, moves: bool = False) -> bool:
+    """Whether a pin is written into nodeSelector: one value, beside no other of its key unless that is ours and moves.
+
+    Else it is written into required affinity: a role without pods may select another value, which stands, and beside
+    it the pin keeps the role off all nodes.
+    """
+    return len(values) == 1 and (moves or key not in dict(role.placement.node_selector))
 
 
 def narrowed(role: Role, pin: Pin) -> Role:

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from webhook.decision.decide import Case, decide, memory_withheld, no_node, out_of_memory
-from webhook.decision.pin import narrowed, released, requires, takes_affinity, writable
+from webhook.decision.pin import by_selector, narrowed, released, requires, writable
 from webhook.decision.pool import TargetPool, candidates, target_pool, told
 from webhook.decision.scope import Treatment
 from webhook.model.finding import Finding
@@ -69,7 +69,10 @@ def _anew(case: Case, old: TrainingJob) -> Decision:
 def _writable(decision: Decision, job: TrainingJob) -> Decision:
     """The decision without a pin that the kind's own webhook would refuse, and with it the whole update."""
     pin = decision.pin
-    if pin is None or not job.selector_only or not any(takes_affinity(job.roles[index], pin) for index in pin.roles):
+    if pin is None or not job.selector_only:
+        return decision
+    moves = bool(pin.moved_from)
+    if all(by_selector(job.roles[index], pin.key, pin.values, moves=moves) for index in pin.roles):
         return decision
     facts = {"kind": job.kind.kind, "models": ", ".join(model.name for model in decision.models)}
     findings = (one for one in decision.findings if one.code != "SST301")
