@@ -10,7 +10,7 @@ from webhook.decision.update import decide_update
 from webhook.decision.validate import check_created
 from webhook.fleet.pods import siblings
 from webhook.intake.read import Outside, Wrapper, name_of, read_job
-from webhook.intake.wrapped import Held
+from webhook.intake.wrapped import DEEPEST, Held
 from webhook.model.demand import UNKNOWN_DEMAND
 from webhook.model.finding import Action, Finding
 from webhook.model.job import TrainingJob
@@ -20,9 +20,6 @@ from webhook.model.request import Object, Request, Stage
 from webhook.model.verdict import Decision, Review, Verdict
 from webhook.model.world import World
 from webhook.sizing.demand import size
-
-_DEEPEST = 4
-"""Wrappers in wrappers are looked into so many times: an AppWrapper around a Workflow that creates a CronJob is two."""
 
 
 def review(request: Request, world: World) -> Review:
@@ -122,8 +119,10 @@ def _read(request: Request, obj: Object, world: World) -> TrainingJob | Wrapper 
 def _checked(request: Request, world: World, wrapper: Wrapper, depth: int) -> Review:
     """A wrapper is admitted as it is, and told what awaits what it holds: those objects are decided when they are
     created, where a denial would come late (kubernetes#93783)."""
-    held = wrapper.held if depth < _DEEPEST else ()
-    inside = [(one, _review(_creation(request, one), _seeing(world, one, request.object), depth + 1)) for one in held]
+    inside: list[tuple[Held, Review]] = []
+    for one in wrapper.held if depth < DEEPEST else ():
+        seeing = replace(world, surroundings=one.sees(world.surroundings, request.object))
+        inside.append((one, _review(_creation(request, one), seeing, depth + 1)))
     findings = tuple(
         replace(finding, where=_inside(one, finding.where))
         for one, outcome in inside
@@ -144,12 +143,6 @@ def _checked(request: Request, world: World, wrapper: Wrapper, depth: int) -> Re
 def _untold(one: Held) -> tuple[str, ...]:
     """Nothing is pinned yet; and what a runtime's jobs need, they declare themselves."""
     return ("SST301",) if one.refers_to is None else ("SST301", "SST203")
-
-
-def _seeing(world: World, one: Held, holder: Object) -> World:
-    if one.refers_to is None:
-        return world
-    return replace(world, surroundings={**world.surroundings, one.refers_to: holder})
 
 
 def _creation(request: Request, one: Held) -> Request:

@@ -7,17 +7,16 @@ from dataclasses import dataclass, replace
 from webhook.catalog.launchers import launchers
 from webhook.decision.scope import Scope, scope
 from webhook.intake.annotations import PREFIX
-from webhook.intake.read import Outside, Wrapper, read_job
-from webhook.intake.wrapped import Held
+from webhook.intake.read import Outside, Wrapper, name_of, read_job
+from webhook.intake.wrapped import DEEPEST, Held
 from webhook.model.finding import Finding
 from webhook.model.job import Reading, Said, Told, TrainingJob
 from webhook.model.paths import dotted
 from webhook.model.policy import Policy
-from webhook.model.request import Kind, Object, User
+from webhook.model.request import Kind, User
 from webhook.model.surroundings import Surroundings
 from webhook.model.workload import Workload, Workloads
 
-_DEEPEST = 4
 _WORDS = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _NAMES = {"seqLen": "sequence length", "maxSeqLen": "sequence length, at most", "packed": "packing"}
 
@@ -78,14 +77,15 @@ class Reader:
             user=user,
             known=self.known,
             surroundings=self.surroundings,
+            config_maps=self.policy.config_maps,
         )
         entry = self.known.of(one.kind)
         job = found if isinstance(found, TrainingJob) else None
-        inside = found.held if isinstance(found, Wrapper) and depth < _DEEPEST else ()
+        inside = found.held if isinstance(found, Wrapper) and depth < DEEPEST else ()
         return Explained(
             kind=one.kind,
             namespace=namespace,
-            name=job.name if job else _name(one.object),
+            name=job.name if job else name_of(one.object),
             entry=entry,
             taught=entry in self.policy.kinds,
             because=found.because if isinstance(found, Outside) else "",
@@ -94,16 +94,14 @@ class Reader:
             facts=tuple(_facts(job, entry, self.policy)) if job and entry else (),
             ignored=tuple(_ignored(job)) if job else (),
             held=tuple(
-                self._seeing(inner, one.object).explained(inner, namespace, user, depth + 1) for inner in inside
+                replace(self, surroundings=inner.sees(self.surroundings, one.object)).explained(
+                    inner, namespace, user, depth + 1
+                )
+                for inner in inside
             ),
             findings=() if isinstance(found, Wrapper) else found.findings,
             at=dotted(one.at),
         )
-
-    def _seeing(self, inner: Held, holder: Object) -> "Reader":
-        if inner.refers_to is None:
-            return self
-        return replace(self, surroundings={**self.surroundings, inner.refers_to: holder})
 
 
 def _facts(job: TrainingJob, entry: Workload, policy: Policy) -> Iterator[Fact]:
@@ -217,9 +215,3 @@ def _why(said: Said, told: Told | None) -> str:
 
 def _family(told: Told | None) -> list[str]:
     return [told.trainer] if told is not None and told.trainer in launchers().trainers.parsers else []
-
-
-def _name(obj: Object) -> str:
-    metadata = obj.get("metadata") if isinstance(obj, dict) else None
-    name = metadata.get("name") if isinstance(metadata, dict) else None
-    return name if isinstance(name, str) else ""

@@ -17,18 +17,19 @@ from webhook.cli.sizes import Elsewhere, Estimated, Found, Linear, Unknown, docu
 from webhook.cli.surroundings import LOOKED_UP, fleet_from, surroundings_from
 from webhook.fleet.summary import summarize
 from webhook.intake.read import Outside, read_job
+from webhook.intake.wrapped import DEEPEST, Held
 from webhook.model.demand import DemandSource
 from webhook.model.job import TrainingJob
 from webhook.model.policy import Policy
-from webhook.model.request import Kind, Object, User
+from webhook.model.request import User
 from webhook.model.surroundings import Surroundings
+from webhook.policy.kinds import kinds_of
 from webhook.sizing.demand import size as sized
 from webhook.sizing.from_job import Sizable, Unsizable, training_of
 from webhook.sizing.measured import MeasuredRun, measured_run
 from webhook.sizing.training import Attention, Checkpointing, Method, Offload, Optimizer, Parallel, Precision, Training
 
 _Choice = TypeVar("_Choice", bound=StrEnum)
-_DEEPEST = 2
 _Whole = click.IntRange(min=1, max=1 << 31)
 
 
@@ -84,7 +85,7 @@ def size(
     What no flag says is not assumed: it widens the interval from the leanest to the heaviest that is usual.
     """
     policy = policy_from(policies)
-    job = None if file is None else _job(file)
+    job = None if file is None else _job(file, policy)
     devices, problems = _devices(fleets, policy)
     for problem in problems:
         click.echo(f"unreadable: {problem}", err=True)
@@ -152,7 +153,7 @@ def _read(job: TrainingJob, flags: dict[str, Any]) -> Sizable | MeasuredRun | Un
     return found
 
 
-def _job(file: Path) -> TrainingJob:
+def _job(file: Path, policy: Policy) -> TrainingJob:
     documents, problems = parse_all([file])
     if problems:
         raise click.UsageError(f"{problems[0]}")
@@ -162,23 +163,34 @@ def _job(file: Path) -> TrainingJob:
     for one in documents:
         if one.object["kind"] not in LOOKED_UP:
             request = creation_of(one.object)
-            job = _read_job(request.object, request.kind, request.namespace, surroundings)
+            held = Held(request.kind, request.object, ())
+            job = _read_job(held, request.namespace, policy, surroundings)
             if isinstance(job, TrainingJob):
                 return job
             because = job
     raise click.UsageError(f"{file.name}: no training job was read: {because}")
 
 
-def _read_job(obj: Object, kind: Kind, namespace: str, surroundings: Surroundings, depth: int = 0) -> TrainingJob | str:
+def _read_job(
+    one: Held, namespace: str, policy: Policy, surroundings: Surroundings, depth: int = 0
+) -> TrainingJob | str:
     """The job, or the first that is held inside; else why there is none."""
-    job = read_job(obj, kind=kind, namespace=namespace, user=User(), surroundings=surroundings)
+    job = read_job(
+        one.object,
+        kind=one.kind,
+        namespace=namespace,
+        user=User(),
+        known=kinds_of(policy),
+        surroundings=surroundings,
+        config_maps=policy.config_maps,
+    )
     if isinstance(job, Outside):
         return "; ".join([job.because, *(str(finding.facts.get("problem", "")) for finding in job.findings)])
     if isinstance(job, TrainingJob):
         return job
-    held = job.held if depth < _DEEPEST else ()
-    inside = (_read_job(one.object, one.kind, namespace, surroundings, depth + 1) for one in held)
-    return next((one for one in inside if isinstance(one, TrainingJob)), f"{kind} holds none")
+    held = job.held if depth < DEEPEST else ()
+    inside = (_read_job(inner, namespace, policy, inner.sees(surroundings, one.object), depth + 1) for inner in held)
+    return next((found for found in inside if isinstance(found, TrainingJob)), f"{one.kind} holds none")
 
 
 def _changed(found: Sizable, model: ModelSpec | Guess | None, flags: dict[str, Any]) -> Sizable:

@@ -8,13 +8,15 @@ from webhook.intake.fields import Unreadable, found, listed, mapping, objects, t
 from webhook.intake.runtime import shortest_job
 from webhook.model.placement import Pointer
 from webhook.model.request import Kind, Object
-from webhook.model.surroundings import Reference
+from webhook.model.surroundings import Reference, Surroundings
 from webhook.model.workload import Each, HeldAs, Holds, Workload
 
 # A template of an Argo Workflow holds what its pod takes from here where it has none of its own.
 _INHERITED = ("nodeSelector", "affinity", "tolerations")
 _LONGEST_MANIFEST = 256 * 1024
 _MOST = 64
+DEEPEST = 4
+"""Wrappers in wrappers are looked into so many times: an AppWrapper around a Workflow that creates a CronJob is two."""
 _POD = Kind("", "v1", "Pod")
 
 
@@ -25,6 +27,10 @@ class Held(NamedTuple):
     object: Object
     at: Pointer
     refers_to: Reference | None = None
+
+    def sees(self, known: Surroundings, holder: Object) -> Surroundings:
+        """What it can refer to: what its `holder` can, and where it names the holder, that as well."""
+        return known if self.refers_to is None else {**known, self.refers_to: holder}
 
 
 def held_objects(source: Object, workload: Workload, namespace: str = "") -> Iterator[Held]:

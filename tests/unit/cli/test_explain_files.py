@@ -238,3 +238,26 @@ def test_an_admission_review_is_read_as_its_object(explain: Explain) -> None:
     review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": asked}
     assert "PyTorchJob team-b/ddp" in explain(review).stdout
     assert explain({**review, "request": {**asked, "operation": "PATCH"}}).exit_code == 2
+
+
+def test_a_file_in_a_config_map_is_read_where_the_policy_lets_it_as_the_webhook_does(tmp_path: Path) -> None:
+    spec = pod(
+        gpus=8,
+        command=["deepspeed", "train.py", "--deepspeed_config", "/etc/ds/ds.json"],
+        volumes=[{"name": "ds", "configMap": {"name": "ds"}}],
+    )
+    spec["containers"][0]["volumeMounts"] = [{"name": "ds", "mountPath": "/etc/ds"}]
+    settings = {"ds.json": '{"train_micro_batch_size_per_gpu": 24}'}
+    metadata = {"name": "ds", "namespace": "team-a"}
+    held = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": settings}
+    file, policy = tmp_path / "job.yaml", tmp_path / "policy.yaml"
+    file.write_text(yaml.safe_dump_all([pytorchjob(spec), held]))
+    named = {"apiVersion": "samestep.dev/v1alpha1", "kind": "TrainingPolicy", "metadata": {"name": "reads"}}
+    policy.write_text(yaml.safe_dump(named | {"spec": {"configMaps": True}}))
+
+    def told(*options: str) -> str:
+        return CliRunner().invoke(main, ["explain", "-f", str(file), *options]).stdout
+
+    assert "none found" in told()
+    assert "micro-batch" in told("--policies", str(policy))
+    assert "24" in told("--policies", str(policy))
