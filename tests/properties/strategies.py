@@ -273,7 +273,7 @@ def _of_any_kind(draw: st.DrawFn) -> Json:
     count = draw(REPLICAS)
     pod = draw(pods_of(count, draw(st.sampled_from(COMMANDS))))
     # Roles share their pod until it has been JSON: who changes the one would change the other.
-    written = json.loads(json.dumps(WRITTEN[draw(st.sampled_from(sorted(WRITTEN)))](pod, count)))
+    written: Json = json.loads(json.dumps(WRITTEN[draw(st.sampled_from(sorted(WRITTEN)))](pod, count)))
     metadata = draw(_metadata())
     annotations = {**(metadata.get("annotations") or {}), **(written["metadata"].get("annotations") or {})}
     merged = {**written["metadata"], **metadata, **({"annotations": annotations} if annotations else {})}

@@ -188,11 +188,6 @@ class Product:
         return _value(self.bf16)
 
     @property
-    def fp16_tflops(self) -> float | None:
-        """Dense FP16, given for products without BF16."""
-        return _value(self.fp16)
-
-    @property
     def bandwidth_gbps(self) -> float | None:
         """Memory bandwidth in gigabytes a second."""
         return _value(self.bandwidth)
