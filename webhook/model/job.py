@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from webhook.model.finding import Finding
 from webhook.model.placement import Placement, Pointer
+from webhook.model.queues import QueueName
 from webhook.model.request import Kind
 
 
@@ -127,6 +128,22 @@ class DeclaredMemory:
     per_device_mib: float | None = None
     fixed_mib: float | None = None
     per_sample_mib: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """What the submitter asks for by annotation; whether it counts is the policy's say. Empty or None: nothing.
+
+    `model` is a product or what messages call it, `pool` an AcceleratorPool, and `sized_for` what the batch was tuned
+    on: a model, or its memory in MiB. `ignore` and `allow_mixed` are the reasons given for leaving the job alone, and
+    for letting it run on several models.
+    """
+
+    model: str = ""
+    pool: str = ""
+    sized_for: str | float | None = None
+    ignore: str = ""
+    allow_mixed: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,6 +311,9 @@ class TrainingJob:
     """All of them, init containers last in each role."""
     declared: DeclaredMemory = DeclaredMemory()
     coupling_wish: Coupling | None = None
+    wishes: Wishes = Wishes()
+    queue: QueueName | None = None
+    """The queue that it is submitted to, where it names one."""
     record: PinRecord | None = None
     suspended: bool = False
     started: bool = False

@@ -8,7 +8,7 @@ from webhook.model.finding import Finding
 from webhook.model.fleet import Model
 from webhook.model.job import Reading, TrainingJob
 from webhook.model.patch import Operation
-from webhook.model.policy import Policy
+from webhook.model.policy import Language, Policy
 from webhook.model.request import Request
 
 
@@ -33,7 +33,7 @@ class Out(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One model in the target pool, over all device roles.
+    """One model in the target pool, over all device roles, or several that count as one: `also` are the others.
 
     `memory_mib` is the least that a node of it reports and `spread_percent` how much more the most generous one does;
     `usable_mib` is the least less the policy's reserve. `devices` counts what its nodes offer *there*, `devices_now`
@@ -55,6 +55,11 @@ class Candidate:
     pods: int = 0
     risk: bool = False
     unlikely: bool = False
+    also: tuple[Model, ...] = ()
+
+    @property
+    def models(self) -> tuple[Model, ...]:
+        return (self.model, *self.also)
 
     @property
     def memory_out(self) -> bool:
@@ -100,14 +105,32 @@ class Pin:
 
 
 @dataclass(frozen=True, slots=True)
+class Straggler:
+    """What ranks on two models cost one another, estimated from the catalog's figures.
+
+    `slow` and `fast` are the models that are farthest apart. Of each step, the ranks on `fast` wait `least` to `most`
+    percent for those on `slow`, by bandwidth and by dense BF16 compute in whichever order; `unused_mib` is what every
+    rank on the larger of the models cannot use of its memory, since the micro-batch has to fit the smallest.
+    """
+
+    slow: Model
+    fast: Model
+    least_percent: float
+    most_percent: float
+    unused_mib: float
+
+
+@dataclass(frozen=True, slots=True)
 class Decision:
-    """What a denying policy gives for one job. `models` are those left for it."""
+    """What a denying policy gives for one job. `models` are those left for it. `straggler` is what running on all
+    models of the pool would cost, or costs where that is what the job does; None: one model, or figures not known."""
 
     verdict: Verdict
     pool: Pool = Pool()
     pin: Pin | None = None
     models: tuple[Model, ...] = ()
     findings: tuple[Finding, ...] = ()
+    straggler: Straggler | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,3 +165,5 @@ class Review:
     micro_batch: Reading | None = None
     suggestions: tuple[Suggestion, ...] = ()
     because: str = ""
+    language: Language = Language.EN
+    """What people read of it is written in this."""

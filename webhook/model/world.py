@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from webhook.model.fleet import Fleet
 from webhook.model.pods import Pinned, Promise
 from webhook.model.policy import Policy
+from webhook.model.queues import NO_QUEUES, Queues
+from webhook.model.rules import Namespaces, Rules
 from webhook.model.surroundings import NOTHING_IN_VIEW, Surroundings
 from webhook.model.workload import Workloads
 
@@ -14,6 +16,7 @@ from webhook.model.workload import Workloads
 class World:
     fleet: Fleet
     policy: Policy
+    """Steers and gates every job where `rules` is None."""
     surroundings: Surroundings = field(default_factory=lambda: NOTHING_IN_VIEW)
     kinds: Workloads | None = None
     """The kinds of job that can be read; None: those of the catalog."""
@@ -21,3 +24,8 @@ class World:
     """The pins that this replica has given lately and whose pods are not bound yet."""
     pinned: Pinned = field(default_factory=dict)
     """The pins of pods that belong together."""
+    rules: Rules | None = None
+    """What the platform team has written down; None: `policy` for every job, and no pools."""
+    namespaces: Namespaces = field(default_factory=dict)
+    """The labels of the namespaces in view."""
+    queues: Queues = NO_QUEUES
