@@ -47,6 +47,10 @@ test-controllers: controlplane ## Jobs of each kind on the real controllers of t
 	$(BIN)/python -m controlplane build-controllers
 	$(BIN)/python -m pytest tests/controllers
 
+.PHONY: test-load
+test-load: controlplane ## A stream of jobs on the real scheduler: who waits for what, and how long (2 minutes)
+	$(BIN)/python -m pytest -s tests/load
+
 .PHONY: test-sizing-torch
 test-sizing-torch: $(READY) ## The parts of an estimate against PyTorch on the CPU (downloads gigabytes, in a venv of its own)
 	$(PYTHON) -m venv .venv-torch

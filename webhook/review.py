@@ -54,6 +54,7 @@ def _review(request: Request, world: World, depth: int = 0) -> Review:
         keep=siblings(world.pinned, job.namespace, job.group),
         promises=world.promises,
         grouped=bool(job.group),
+        queued=world.queued,
     )
     decision = _decide(request, case, old if isinstance(old, TrainingJob) else None)
     decision = replace(decision, findings=(*decision.findings, *job.findings))

@@ -13,7 +13,7 @@ from webhook.fleet.pods import Usage
 from webhook.fleet.read import read_fleet
 from webhook.intake.pods import PodError, read_pod
 from webhook.model.fleet import Fleet
-from webhook.model.pods import Pinned, Pod
+from webhook.model.pods import Pod
 from webhook.model.request import Kind
 from webhook.model.surroundings import Surroundings, reference_of
 
@@ -62,7 +62,7 @@ class Offline:
     """What files tell of a cluster, and what of them could not be read."""
 
     fleet: Fleet
-    pinned: Pinned
+    usage: Usage
     problems: list[Unreadable]
 
 
@@ -84,7 +84,7 @@ def offline(paths: Iterable[Path], also: Iterable[Document] = (), *, model_label
     """
     parsed, problems = parse_all(paths)
     documents = [*parsed, *also]
-    pods: list[Pod] = []
+    pods = list[Pod]()
     seen = False
     for one in documents:
         if (one.object["apiVersion"], one.object["kind"]) == ("v1", "Pod"):
@@ -106,7 +106,7 @@ def offline(paths: Iterable[Path], also: Iterable[Document] = (), *, model_label
         grows=growth(one.object for one in documents),
     )
     problems += [Unreadable(place, fault) for place, fault in read.faults]
-    return Offline(read.fleet, usage.pinned, problems)
+    return Offline(read.fleet, usage, problems)
 
 
 def growth(objects: Iterable[dict[str, Any]]) -> str:

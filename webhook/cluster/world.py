@@ -5,8 +5,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from webhook.decision.decide import PROMISED_FOR_S
-from webhook.model.fleet import Fleet
-from webhook.model.pods import Pinned, Pod, Promise
+from webhook.fleet.pods import Usage
+from webhook.model.fleet import Fleet, Nodes
+from webhook.model.pods import Pinned, Pod, Promise, Queued
 from webhook.model.policy import Policy
 from webhook.model.request import Stage
 from webhook.model.surroundings import Surroundings
@@ -32,6 +33,7 @@ class Worlds:
         self._fleet = fleet
         self._pods_at: float | None = None
         self._pinned: Pinned = {}
+        self._queued: Queued = {}
         self._surroundings: Surroundings = {}
         self._by_plural: dict[str, Surroundings] = {}
         self._grows: dict[str, str] = {}
@@ -64,11 +66,12 @@ class Worlds:
         age = self.age_s(now)
         return age is not None and age > self.policy.stale_after_s
 
-    def swap(self, fleet: Fleet, *, pinned: Pinned | None = None, pods_at: float | None = None) -> None:
-        """From now on reviews see this fleet, whose pods were last confirmed at `pods_at` (None: they never age)."""
+    def swap(self, fleet: Fleet, *, usage: Usage | None = None, pods_at: float | None = None) -> None:
+        """From now on reviews see this fleet, whose pods were last confirmed at `pods_at` (None: they never age), and
+        what these pods say besides."""
         self._fleet, self._pods_at, self._current = fleet, pods_at, None
-        if pinned is not None:
-            self._pinned = pinned
+        if usage is not None:
+            self._pinned, self._queued = usage.pinned, usage.queued
 
     def confirm(self, *, nodes_at: float | None = None, pods_at: float | None = None) -> None:
         """The nodes, or the pods, are known to be as they were."""
@@ -108,8 +111,8 @@ class Worlds:
             self._promises = (*old, *new)
             self._current = None
 
-    def bound(self, pod: Pod) -> None:
-        """A pod has got its node: it is no longer promised, but in use."""
+    def settled(self, pod: Pod) -> None:
+        """A pod has got its node, or none that its model has: it is no longer promised, but in use or queued."""
         for index, one in enumerate(self._promises):
             if self._is_kept_by(one, pod):
                 left = (replace(one, pods=one.pods - 1),) if one.pods > 1 else ()
@@ -124,7 +127,7 @@ class Worlds:
             return False
         if pod.created < promise.given_at - _CLOCKS_DIFFER_S or pod.requests.get(promise.resource) != promise.devices:
             return False
-        node = self._fleet.names.equal(pod.node)
+        node = self._fleet.names.equal(pod.node) if pod.node else _awaited(self._fleet, pod)
         return any(node & nodes for model, nodes in column.models.items() if model.product == promise.product)
 
     def _made(self, fleet: Fleet) -> World:
@@ -136,8 +139,15 @@ class Worlds:
             surroundings=self._surroundings,
             promises=self._promises,
             pinned=self._pinned,
+            queued=self._queued,
             kinds=self.kinds,
         )
+
+
+def _awaited(fleet: Fleet, pod: Pod) -> Nodes:
+    """The nodes of the model that a pod without a node waits for."""
+    key, value = pod.waits_for or ("", "")
+    return fleet.labels[key].equal(value) if key in fleet.labels else 0
 
 
 def _promised(review: Review) -> Iterator[Promise]:

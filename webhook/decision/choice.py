@@ -43,7 +43,11 @@ def names_model(record: PinRecord | None) -> Callable[[Candidate], bool]:
 
 
 def _most_free(one: Candidate, _: Policy) -> tuple[float, ...]:
-    return (-(one.devices if one.devices_now is None else one.devices_now),)
+    """Most devices left after what is in use, promised and waited for: less than none where there is a queue, so that
+    of two models that are full the one with the shorter queue is taken."""
+    if one.devices_now is None:
+        return (-one.devices,)
+    return (one.short_now - one.devices_now, -one.devices)
 
 
 def _best_fit(one: Candidate, _: Policy) -> tuple[float, ...]:
@@ -59,9 +63,9 @@ def _ordered(one: Candidate, policy: Policy) -> tuple[float, ...]:
     return (policy.order.index(names[0]) if names else len(policy.order),)
 
 
-def _unknown_demand(one: Candidate, _: Policy) -> tuple[float, ...]:
-    """The larger memory is the safer guess among those with room now; where none has, most devices *there*."""
-    return (-one.usable_mib,) if not one.out and not one.waits else (-one.devices,)
+def _unknown_demand(one: Candidate, policy: Policy) -> tuple[float, ...]:
+    """The larger memory is the safer guess among those with room now; where none has, the shortest queue."""
+    return (-one.usable_mib,) if not one.out and not one.waits else _most_free(one, policy)
 
 
 _STRATEGIES = {

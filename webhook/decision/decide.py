@@ -1,7 +1,7 @@
 """From a sized job to a decision: the gates in their order, then the choice, then the pin."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from webhook.decision.choice import choose, names_model
 from webhook.decision.pin import pin_to
@@ -11,7 +11,7 @@ from webhook.model.finding import Action, Finding
 from webhook.model.fleet import Fleet, Model
 from webhook.model.job import PinRecord, TrainingJob
 from webhook.model.paths import dotted
-from webhook.model.pods import Promise
+from webhook.model.pods import Promise, Queued
 from webhook.model.policy import PinWhen, Policy, RoomRule, UnknownNodes
 from webhook.model.verdict import Candidate, Decision, Out, Pool, Verdict
 from webhook.sizing.demand import Sized
@@ -30,7 +30,7 @@ SPREAD_PERCENT = 2
 class Case:
     """One job before the gates. `keep` is the pin recorded in the old object of an UPDATE: it stays while it passes;
     `on_update`: an UPDATE is never denied for room. `promises` are the pins given lately; `grouped`: the pod is one of
-    several that are objects of their own."""
+    several that are objects of their own; `queued` is what pods wait for that are to come to one model."""
 
     job: TrainingJob
     sized: Sized
@@ -41,6 +41,7 @@ class Case:
     on_update: bool = False
     promises: tuple[Promise, ...] = ()
     grouped: bool = False
+    queued: Queued = field(default_factory=dict)
 
     @property
     def scope(self) -> Scope:
@@ -67,7 +68,7 @@ def decide_in(pool: TargetPool, case: Case) -> Decision:
     """The decision in a pool that has been computed (the validating stage leaves out models it has just met)."""
     treatment = case.scope.treatment
     gang = treatment is Treatment.ONE_MODEL
-    weighed = candidates(pool, case.sized.demand, case.policy, gang=gang, promises=_unbound(case))
+    weighed = candidates(pool, case.sized.demand, case.policy, gang=gang, promises=_unbound(case), queued=case.queued)
     figures = told(pool, weighed)
     if not pool.nodes:
         return Decision(Verdict.ADMIT, figures, findings=(no_node(case.job),))

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import or_
+from types import MappingProxyType
 
 from webhook.catalog.accelerators import accelerators
 from webhook.fleet.packing import Ask, first_fit
@@ -16,9 +17,11 @@ from webhook.fleet.select import held_back, reachable
 from webhook.model.demand import Demand
 from webhook.model.fleet import DeviceColumn, Fleet, Model, Nodes
 from webhook.model.job import Role, TrainingJob
-from webhook.model.pods import Promise
+from webhook.model.pods import Promise, Queued
 from webhook.model.policy import Policy
 from webhook.model.verdict import Candidate, Out, Pool
+
+NOTHING_QUEUED: Queued = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,17 +121,37 @@ def _others(models: Mapping[Model, Nodes], gone: frozenset[Model]) -> Mapping[Mo
 
 
 def candidates(
-    pool: TargetPool, demand: Demand, policy: Policy, *, gang: bool, promises: Iterable[Promise] = ()
+    pool: TargetPool,
+    demand: Demand,
+    policy: Policy,
+    *,
+    gang: bool,
+    promises: Iterable[Promise] = (),
+    queued: Queued = NOTHING_QUEUED,
 ) -> tuple[Candidate, ...]:
-    """Each model of the pool, weighed: memory, and, for a job with a `gang`, room for it. What is promised to others is
-    not free now."""
+    """Each model of the pool, weighed: memory, and, for a job with a `gang`, room for it. What is promised to others
+    is not free now; what is `queued` is, since the scheduler passes over pods that it has no room for."""
     taken: dict[tuple[str, str], int] = {}
     for one in promises:
         key = one.resource, one.product
         taken[key] = taken.get(key, 0) + one.devices * one.pods
+    awaited = _awaited(pool.fleet, queued)
     return tuple(
-        _candidate(pool, model, nodes, demand, policy, gang=gang, taken=taken) for model, nodes in pool.models.items()
+        _candidate(pool, model, nodes, demand, policy, gang=gang, taken=taken, awaited=awaited)
+        for model, nodes in pool.models.items()
     )
+
+
+def _awaited(fleet: Fleet, queued: Queued) -> dict[tuple[str, str], int]:
+    """The devices that pods wait for, by resource and product."""
+    found: dict[tuple[str, str], int] = {}
+    for (resource, label, value), devices in queued.items():
+        if resource in fleet.devices and label in fleet.labels:
+            named = fleet.labels[label].equal(value)
+            for model, nodes in fleet.devices[resource].models.items():
+                if nodes & named:
+                    found[resource, model.product] = found.get((resource, model.product), 0) + devices
+    return found
 
 
 def told(pool: TargetPool, weighed: tuple[Candidate, ...]) -> Pool:
@@ -151,6 +174,7 @@ def _candidate(
     *,
     gang: bool,
     taken: Mapping[tuple[str, str], int],
+    awaited: Mapping[tuple[str, str], int],
 ) -> Candidate:
     column = next(one.column for one in pool.roles if model in one.models)
     assert column is not None
@@ -165,6 +189,7 @@ def _candidate(
     if short is not None:
         out.append(short.reason)
     promised = taken.get((column.resource, model.product), 0)
+    queued = awaited.get((column.resource, model.product), 0)
     free = free_devices(pool.fleet, column.resource, nodes & pool.now)
     return Candidate(
         model=model,
@@ -173,6 +198,7 @@ def _candidate(
         usable_mib=usable,
         devices=int(column.there.total(nodes)),
         devices_now=None if free is None else max(free - promised, 0),
+        short_now=0 if free is None else max(promised + queued - free, 0),
         waits=gang and not out and free is not None and _waits(pool, model, promised),
         spread_percent=100 * (most - memory) / memory,
         out=tuple(out),

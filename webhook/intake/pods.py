@@ -7,6 +7,7 @@ from sys import intern
 from types import MappingProxyType
 from typing import Any
 
+from webhook.catalog.accelerators import accelerators
 from webhook.catalog.workloads import workloads
 from webhook.intake.annotations import PREFIX, read_record
 from webhook.intake.fields import Unreadable
@@ -46,7 +47,21 @@ def read_pod(obj: Object) -> Pod | None:
         requests=_shared(tuple(sorted(requests.items()))),
         created=_seconds(_text(metadata.get("creationTimestamp"))),
         record=record,
+        waits_for=_waits_for(_map(spec.get("nodeSelector"))) if _passed_over(status) else None,
     )
+
+
+def _passed_over(status: Mapping[Any, Any]) -> bool:
+    """Whether the scheduler has no node for it: Unschedulable, or SchedulingGated."""
+    conditions = status.get("conditions")
+    found = map(_map, conditions if isinstance(conditions, list) else ())
+    return any(one.get("type") == "PodScheduled" and one.get("status") == "False" for one in found)
+
+
+def _waits_for(selector: Mapping[Any, Any]) -> tuple[str, str] | None:
+    """The entry by which a nodeSelector names a GPU model."""
+    entries = ((key, value) for key, value in selector.items() if key in accelerators().product_keys)
+    return next(((intern(key), intern(value)) for key, value in entries if isinstance(value, str)), None)
 
 
 def _group(metadata: Object) -> str:

@@ -37,7 +37,8 @@ class Candidate:
 
     `memory_mib` is the least that a node of it reports and `spread_percent` how much more the most generous one does;
     `usable_mib` is the least less the policy's reserve. `devices` counts what its nodes offer *there*, `devices_now`
-    what is free *now* (None: the pods are not in view); `waits` where the gang fits there, and not into that.
+    what is free *now* (None: the pods are not in view), and `short_now` how many more than are free have been
+    promised to others, or are waited for by pods without a node; `waits` where the gang fits there, and not into that.
     `short_role` names the role that could not be placed, and `pods` how many of its pods could be. `risk`: the demand's
     high end with headroom exceeds what is usable; `unlikely`: its likely figure does.
     """
@@ -48,6 +49,7 @@ class Candidate:
     usable_mib: float
     devices: int
     devices_now: int | None = None
+    short_now: int = 0
     waits: bool = False
     spread_percent: float = 0
     out: tuple[Out, ...] = ()

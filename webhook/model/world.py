@@ -4,7 +4,7 @@ replayed from a dump."""
 from dataclasses import dataclass, field
 
 from webhook.model.fleet import Fleet
-from webhook.model.pods import Pinned, Promise
+from webhook.model.pods import Pinned, Promise, Queued
 from webhook.model.policy import Policy
 from webhook.model.queues import NO_QUEUES, Queues
 from webhook.model.rules import Namespaces, Rules
@@ -24,6 +24,8 @@ class World:
     """The pins that this replica has given lately and whose pods are not bound yet."""
     pinned: Pinned = field(default_factory=dict)
     """The pins of pods that belong together."""
+    queued: Queued = field(default_factory=dict)
+    """What pods wait for that are to come to one model."""
     rules: Rules | None = None
     """What the platform team has written down; None: `policy` for every job, and no pools."""
     namespaces: Namespaces = field(default_factory=dict)

@@ -59,12 +59,12 @@ def test_what_is_bound_is_no_longer_promised() -> None:
         bound(here, created=900),
         bound(here, requests={GPU: 1, "pods": 1}),
     ):
-        worlds.bound(stranger)
+        worlds.settled(stranger)
     assert promises(worlds)[0].pods == 4
-    worlds.bound(bound(here))
+    worlds.settled(bound(here))
     assert promises(worlds)[0].pods == 3
     for _ in range(5):
-        worlds.bound(bound(here))
+        worlds.settled(bound(here))
     assert promises(worlds) == ()
 
 

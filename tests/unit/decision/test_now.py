@@ -14,7 +14,7 @@ from webhook.fleet.build import Used, build_fleet
 from webhook.fleet.nodes import read_node
 from webhook.model.demand import Demand, DemandSource
 from webhook.model.fleet import Model
-from webhook.model.pods import Promise
+from webhook.model.pods import Promise, Queued
 from webhook.model.policy import Policy, RoomRule, Strategy
 from webhook.model.request import Kind, Request
 from webhook.model.verdict import Candidate, Review, Verdict
@@ -43,11 +43,12 @@ def ask(
     objects: list[Json] | None = None,
     policy: Policy | None = None,
     promises: tuple[Promise, ...] = (),
+    queued: Queued | None = None,
 ) -> Review:
     read = (read_node(one) for one in objects or FLEET)
     fleet = build_fleet((one for one in read if one is not None), used=used)
     request = Request(Kind("kubeflow.org", "v1", "PyTorchJob"), "CREATE", obj, namespace="team-a", now=1000.0)
-    return review(request, World(fleet, policy or Policy(), promises=promises))
+    return review(request, World(fleet, policy or Policy(), promises=promises, queued=queued or {}))
 
 
 JOB = pytorchjob(memory_per_device="20Gi")
@@ -104,8 +105,30 @@ def test_unknown_memory_goes_to_the_larger_card_where_it_has_room_now() -> None:
     unknown = pytorchjob()
     assert products(ask(unknown, {})) == [LARGE]
     assert products(ask(unknown, busy(LARGE, 4, 0))) == [SMALL]
-    # None has room now: most devices there.
-    assert products(ask(unknown, busy(LARGE, 1, 0) | busy(SMALL, 4, 4, 4))) == [SMALL]
+    # None has room now: most that is left.
+    assert products(ask(unknown, busy(LARGE, 1, 0) | busy(SMALL, 4, 4, 4))) == [LARGE]
+
+
+@pytest.mark.parametrize("obj", [JOB, pytorchjob()], ids=["declared", "unknown"])
+def test_where_the_gang_fits_nowhere_now_the_shorter_queue_is_taken(obj: Json) -> None:
+    full = busy(SMALL, 4, 4, 4) | busy(LARGE, 4, 4)
+    label = f"{GPU}.product"
+    for queued, model in (((0, 0), SMALL), ((8, 0), LARGE), ((8, 16), SMALL), ((16, 8), LARGE)):
+        waiting = {(GPU, label, SMALL): queued[0], (GPU, label, LARGE): queued[1]}
+        assert products(ask(obj, full, queued=waiting)) == [model]
+
+
+def test_pods_that_wait_for_what_nobody_has_are_in_nobodys_way() -> None:
+    full = busy(SMALL, 4, 4, 4) | busy(LARGE, 4, 4)
+    label = f"{GPU}.product"
+    strange: Queued = {(GPU, "no-such-label", SMALL): 80, ("no/device", label, SMALL): 80, (GPU, label, "x"): 80}
+    assert products(ask(JOB, full, queued=strange)) == [SMALL]
+
+
+def test_a_queue_for_pods_that_do_not_fit_keeps_nobody_from_what_is_free() -> None:
+    # The scheduler has passed over these pods; a job that fits goes before them.
+    waiting: Queued = {(GPU, f"{GPU}.product", SMALL): 80}
+    assert products(ask(JOB, busy(LARGE, 4, 4), queued=waiting)) == [SMALL]
 
 
 def test_a_strategy_of_the_policy_chooses_among_those_that_fit_now() -> None:
