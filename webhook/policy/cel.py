@@ -65,7 +65,7 @@ class Conditions:
         if answer is None:
             answer = self._answers[expression] = self._evaluated(expression)
         if isinstance(answer, CelError):
-            raise answer
+            raise answer.with_traceback(None)  # it is kept, and would gather a traceback with every use
         return answer
 
     def _evaluated(self, expression: str) -> bool | CelError:
@@ -92,7 +92,7 @@ class Conditions:
 def check(expression: str) -> None:
     """Raises CelError where this is no condition."""
     if isinstance(program := _compiled(expression), CelError):
-        raise program
+        raise program.with_traceback(None)
 
 
 @lru_cache(maxsize=1)
@@ -109,6 +109,7 @@ def _compiled(expression: str) -> "cel.Expression | CelError":
     if len(expression) > LONGEST:
         return CelError(expression, f"longer than {LONGEST} characters")
     try:
+        expression.encode()
         program = _environment().compile(expression)
     except (RuntimeError, UnicodeError) as error:
         found = _FAULT.search(str(error))

@@ -26,6 +26,7 @@ LANGUAGE = "samestep.dev/lang"
 
 _STRICTNESS = {Action.INFORM: 0, Action.WARN: 1, Action.DENY: 2}
 _LEADING = ("SST404", "SST501", "SST205", "SST201", "SST401")
+_MOST_MET = 5
 # Where the steering policy gives no pin, no other can miss it.
 _OF_THE_PIN = frozenset({"SST301", "SST302"})
 
@@ -71,28 +72,21 @@ def rule(found: tuple[Policy, ...], request: Request, job: TrainingJob | None, w
     if rules is None or not (rules.policies or rules.never_good):
         return Ruling(found)
     matching = matched(found, request, job, labels_of(request.namespace, world.namespaces))
-    policies: list[Policy] = []
-    excepted: dict[str, Mapping[str, str]] = {}
-    used: list[ExceptionUse] = []
     findings = list(matching.findings)
+    policies = matching.policies
+    excepted: dict[str, Mapping[str, str]] = {}
+    used: tuple[ExceptionUse, ...] = ()
     mine = [one for one in rules.exceptions if one.namespace == request.namespace and _is_for(one, request)]
-    for policy in matching.policies:
-        ours = [one for one in mine if policy.exceptions and policy.name in one.policies]
-        in_force = [one for one in ours if one.until > request.now]
-        findings += [_expired(one, policy) for one in ours if one not in in_force]
-        if wholly := next((one for one in in_force if not one.codes), None):
-            used.append(ExceptionUse(policy.name, _called(wholly)))
-            continue
-        policies.append(policy)
-        if in_force:
-            excepted[policy.name] = {code: _called(one) for one in reversed(in_force) for code in one.codes}
+    if mine:
+        policies, excepted, used, expired = _excepted(policies, mine, request.now)
+        findings += expired
     if len(policies) > 1 and policies[0].priority == policies[1].priority:
-        met = [one.name for one in policies if one.priority == policies[0].priority]
+        met = [one.name for one in policies[:_MOST_MET] if one.priority == policies[0].priority]
         facts: dict[str, str | int | float] = {"policy": met[0], "others": _few(met[1:])}
         findings.append(Finding("SST703", facts=facts, action=Action.INFORM))
     if rules.never_good and not matching.policies and job is not None and job.device_roles:
         findings.append(Finding("SST701", facts={"policies": _few(rules.never_good)}, action=Action.INFORM))
-    return Ruling(tuple(policies), excepted, tuple(used), tuple(findings))
+    return Ruling(policies, excepted, used, tuple(findings))
 
 
 def gate(decision: Decision, ruling: Ruling, before: tuple[Finding, ...] = ()) -> Gated:
@@ -140,14 +134,34 @@ def language(request: Request, namespaces: Namespaces, policy: Policy) -> Langua
     return Language(wanted) if wanted in set(Language) else policy.language
 
 
+def _excepted(
+    matching: tuple[Policy, ...], mine: list[PolicyException], now: float
+) -> tuple[tuple[Policy, ...], dict[str, Mapping[str, str]], tuple[ExceptionUse, ...], list[Finding]]:
+    """The policies that are left, the codes that they may not deny for, and what was used or has expired."""
+    left: list[Policy] = []
+    excepted: dict[str, Mapping[str, str]] = {}
+    used: list[ExceptionUse] = []
+    expired: list[Finding] = []
+    for policy in matching:
+        ours = [one for one in mine if policy.exceptions and policy.name in one.policies]
+        in_force = [one for one in ours if one.until > now]
+        expired += [_expired(one, policy) for one in ours if not one.until > now]
+        if wholly := next((one for one in in_force if not one.codes), None):
+            used.append(ExceptionUse(policy.name, _called(wholly)))
+            continue
+        left.append(policy)
+        if in_force:
+            excepted[policy.name] = {code: _called(one) for one in reversed(in_force) for code in one.codes}
+    return tuple(left), excepted, tuple(used), expired
+
+
 def _gates(ruling: Ruling) -> list[Policy]:
     """One policy for each thing that policies do to findings, the steering one first: hundreds may match that all do
     the same."""
+    excepted = ruling.excepted
     first: dict[object, Policy] = {}
     for one in ruling.policies:
-        exempt = ruling.excepted.get(one.name)
-        own = one.name if one.codes or exempt else ""
-        first.setdefault((one.validation_action, own), one)
+        first.setdefault((one.validation_action, one.name if one.codes or one.name in excepted else ""), one)
     return list(first.values())
 
 
