@@ -13,6 +13,9 @@ from webhook.model.patch import Operation
 from webhook.model.request import Stage
 from webhook.model.verdict import Review, Verdict
 
+_LONGEST = 4096
+"""Characters of one audit annotation."""
+
 
 def admission_response(review: Review) -> dict[str, Any]:
     """The response object. A denial is always 403 Forbidden: with 422 kubectl prints the causes instead of the
@@ -32,14 +35,18 @@ def admission_response(review: Review) -> dict[str, Any]:
     told = warnings(review)
     if told:
         response["warnings"] = told
-    if review.job is not None:
+    if review.job is not None or review.decision.findings or review.exceptions:
         response["auditAnnotations"] = _audit(review)
     return response
 
 
 def patch(review: Review) -> list[Operation]:
     """The operations of a pinned job; nothing for any other verdict."""
-    if review.verdict is not Verdict.PIN or review.job is None or review.decision.pin is None:
+    return _operations(review) if review.verdict is Verdict.PIN else []
+
+
+def _operations(review: Review) -> list[Operation]:
+    if review.job is None or review.decision.pin is None:
         return []
     return operations(review.job, review.decision.pin, review.policy)
 
@@ -60,4 +67,17 @@ def _audit(review: Review) -> dict[str, str]:
         annotations["codes"] = ",".join(dict.fromkeys(one.code for one in review.decision.findings))
     if review.decision.pin is not None:
         annotations["pin"] = f"{review.decision.pin.key}={','.join(review.decision.pin.values)}"
+    if review.would_be is Verdict.PIN and review.verdict is not Verdict.PIN:
+        annotations["would-be-patch"] = _bounded(orjson.dumps(_operations(review)).decode())
+    if review.exceptions:
+        used = (f"{one.policy}: {one.exception}" + (f" ({one.code})" if one.code else "") for one in review.exceptions)
+        annotations["exceptions"] = _bounded("; ".join(used))
+    rules = [one_line(sentence(one, review)) for one in review.decision.findings if one.code.startswith("SST7")]
+    if rules:
+        annotations["rules"] = _bounded("; ".join(rules))
     return annotations
+
+
+def _bounded(text: str) -> str:
+    """Audit logs hold these for every request; whoever reads a patch that was cut sees that it was."""
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"

@@ -3,7 +3,6 @@
 from webhook.answer.wording import sentence
 from webhook.catalog.codes import action_of
 from webhook.model.finding import Action
-from webhook.model.policy import ValidationAction
 from webhook.model.verdict import Review, Verdict
 
 _MOST = 3
@@ -13,7 +12,7 @@ _ORDER = ("SST301", "SST202", "SST203", "SST401", "SST402", "SST4", "SST1", "SST
 
 def warnings(review: Review) -> list[str]:
     """At most three lines of at most 120 columns, most useful first. The API server cuts at 256 characters."""
-    if review.verdict is Verdict.DENY or review.policy.validation_action is ValidationAction.AUDIT:
+    if review.verdict is Verdict.DENY:
         return []
     telling = [one for one in review.decision.findings if action_of(one) is not Action.INFORM]
     telling.sort(key=lambda one: next((i for i, start in enumerate(_ORDER) if one.code.startswith(start)), -1))

@@ -10,9 +10,11 @@ from webhook.model.fleet import Fleet, Nodes
 from webhook.model.pods import Pinned, Pod, Promise, Queued
 from webhook.model.policy import Policy
 from webhook.model.request import Stage
+from webhook.model.rules import Namespaces, Rules
 from webhook.model.surroundings import Surroundings
 from webhook.model.verdict import Review, Verdict
 from webhook.model.world import World
+from webhook.policy.common import common
 from webhook.policy.kinds import kinds_of
 
 _CLOCKS_DIFFER_S = 5
@@ -38,6 +40,9 @@ class Worlds:
         self._by_plural: dict[str, Surroundings] = {}
         self._grows: dict[str, str] = {}
         self._promises: tuple[Promise, ...] = ()
+        self._default = policy
+        self._rules: Rules | None = None
+        self._namespaces: Namespaces = {}
         self._current: World | None = None
         self._counts_pods = True
 
@@ -91,6 +96,16 @@ class Worlds:
         """What objects of one kind say of nodes that may be added; empty where they say nothing."""
         self._grows[plural], self._current = reason, None
 
+    def rule(self, rules: Rules) -> None:
+        """From now on reviews go by these rules. `policy` and `kinds` are then what all policies say together."""
+        self._rules, self._current = rules, None
+        self.policy = common(rules, self._default)
+        self.kinds = kinds_of(self.policy)
+
+    def name(self, namespaces: Namespaces) -> None:
+        """From now on reviews see these labels of namespaces."""
+        self._namespaces, self._current = namespaces, None
+
     def trouble(self, plural: str, problem: str) -> None:
         """What keeps the objects of one kind from being followed; empty: nothing any more."""
         self.problems.pop(plural, None)
@@ -141,6 +156,8 @@ class Worlds:
             pinned=self._pinned,
             queued=self._queued,
             kinds=self.kinds,
+            rules=self._rules,
+            namespaces=self._namespaces,
         )
 
 

@@ -149,12 +149,23 @@ class Suggestion:
 
 
 @dataclass(frozen=True, slots=True)
+class ExceptionUse:
+    """An exception ("namespace/name") that changed what a policy does: by it the job is out of the policy's scope or,
+    where there is a `code`, that code does not deny."""
+
+    policy: str
+    exception: str
+    code: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Review:
     """Everything that `review()` has to say about one request.
 
-    `verdict` is what the object gets, `would_be` what a Deny policy would have given. `job` is None where the object
-    is none of our business or could not be read as a job; `because` then says why. `micro_batch` is the one that the
-    demand was computed with.
+    `policy` is the one that steers (without a name where none matches). `verdict` is what the object gets, `would_be`
+    what it would get if every matching policy were a Deny policy; findings have the action that they have here. `job`
+    is None where the object is none of our business or could not be read as a job; `because` then says why.
+    `micro_batch` is the one that the demand was computed with.
     """
 
     request: Request
@@ -169,3 +180,5 @@ class Review:
     because: str = ""
     language: Language = Language.EN
     """What people read of it is written in this."""
+    exceptions: tuple[ExceptionUse, ...] = ()
+    """Those that made a difference."""

@@ -26,6 +26,18 @@ class Metrics:
             "samestep_reviews", "Reviews answered.", ("stage", "verdict", "policy"), registry=registry
         )
         self._findings = Counter("samestep_findings", "Findings told.", ("stage", "code"), registry=registry)
+        self._would_be = Counter(
+            "samestep_would_be",
+            "Reviews answered with something else than if every policy denied, by what that would have been.",
+            ("stage", "verdict", "policy"),
+            registry=registry,
+        )
+        self._exceptions = Counter(
+            "samestep_exceptions_used",
+            "Times that a TrainingPolicyException made a difference; code is empty for a job out of scope.",
+            ("policy", "code"),
+            registry=registry,
+        )
         self._duration = Histogram(
             "samestep_review_duration_seconds",
             "From the head of an admission request to its answer.",
@@ -48,6 +60,10 @@ class Metrics:
         self._reviews.labels(stage, review.verdict.value, review.policy.name).inc()
         for finding in review.decision.findings:
             self._findings.labels(stage, finding.code).inc()
+        if review.would_be is not review.verdict:
+            self._would_be.labels(stage, review.would_be.value, review.policy.name).inc()
+        for use in review.exceptions:
+            self._exceptions.labels(use.policy, use.code).inc()
         self._duration.labels(stage).observe(duration_s)
 
     def text(self) -> bytes:
