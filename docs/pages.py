@@ -12,10 +12,12 @@ import click
 import yaml
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
+from pydantic import BaseModel
 
 from docs.kinds import kind_pages
 from docs.markdown import code, page, table
 from webhook.catalog.accelerators import Figure, Product, Vendor, accelerators
+from webhook.catalog.additions import Accelerator
 from webhook.catalog.codes import codes
 from webhook.cli import main as program
 from webhook.cli.explain import page as code_page
@@ -29,6 +31,10 @@ from webhook.model.policy import Policy
 from webhook.model.request import Kind, Request
 from webhook.model.workload import Workload
 from webhook.model.world import World
+from webhook.policy.accelerator_pool import AcceleratorPool
+from webhook.policy.exception import TrainingPolicyException
+from webhook.policy.parts import Selector
+from webhook.policy.policy_test import PolicyTest
 from webhook.policy.training_policy import TrainingPolicy
 from webhook.review import review
 from webhook.server.certificates import self_signed
@@ -36,6 +42,7 @@ from webhook.server.metrics import Metrics
 from webhook.server.tls import ServingCertificate
 
 _COLUMNS = 100
+_LONGEST_PATTERN = 60
 
 
 def pages() -> dict[str, str]:
@@ -85,26 +92,50 @@ def _help(ctx: click.Context) -> str:
 
 
 def _policy() -> str:
-    schema = TrainingPolicy.model_json_schema()
     return page(
-        "webhook/policy/training_policy.py",
-        "# TrainingPolicy",
-        "A file with one `TrainingPolicy`, or a directory that holds one, is what `samestep check --policies` takes. "
-        "A field that is not listed here is an error. Without a policy the defaults below apply; "
-        "[policies/one-model-per-job.yaml](../../policies/one-model-per-job.yaml) is the same written out. "
-        "[How to teach Samestep your own kind](../how-to/teach-a-kind.md) shows an entry of `kinds`.",
-        table(("field", "values", "default", "meaning"), _fields(schema, schema)),
+        "webhook/policy",
+        "# Policies, pools, exceptions and their tests",
+        "Group and version are `samestep.dev/v1alpha1`. A field that is not listed here is an error. The same "
+        "manifests are files and, but for `PolicyTest`, custom resources: their definitions are in "
+        "[manifests/crds](../../manifests/crds). Editors take the JSON Schemas in [schemas](../../schemas) by a "
+        "comment in the first line: `# yaml-language-server: $schema=../schemas/trainingpolicy_v1alpha1.json`.",
+        _kind(
+            TrainingPolicy,
+            "A file with one `TrainingPolicy`, or a directory that holds one, is what `samestep check --policies` "
+            "takes. Custom resources of this kind are not read yet. Without a policy the defaults below apply; "
+            "[policies/one-model-per-job.yaml](../../policies/one-model-per-job.yaml) is the same written out. "
+            "[How to teach Samestep your own kind](../how-to/teach-a-kind.md) shows an entry of `kinds`.",
+        ),
+        _kind(AcceleratorPool, "Nothing reads pools yet, neither as files nor as custom resources."),
+        _kind(
+            TrainingPolicyException,
+            "Namespaced. Nothing reads exceptions yet, neither as files nor as custom resources.",
+        ),
+        _kind(
+            Accelerator,
+            "Custom resources, and files with `--fleet`. [The catalog](accelerators.md) is what they add to.",
+        ),
+        _kind(
+            PolicyTest, "A file, `*.test.yaml`, beside the policies. Paths start at its folder. No command runs it yet."
+        ),
     )
+
+
+def _kind(model: type[BaseModel], told: str) -> str:
+    schema = model.model_json_schema()
+    spec = _resolved(schema["properties"]["spec"], schema)
+    rows = table(("field", "values", "default", "meaning"), _fields(spec, schema, "spec."))
+    return f"## {model.__name__}\n\n{model.__doc__}\n\n{told}\n\n{rows}"
 
 
 def _fields(part: Mapping[str, Any], schema: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, ...]]:
     for name, written in part["properties"].items():
         one = _resolved(written, schema)
         path = f"{prefix}{name}"
-        if "properties" in one:
+        if "properties" in one and one["title"] != Selector.__name__:
             yield from _fields(one, schema, f"{path}.")
             continue
-        default = _written(written["default"]) if written.get("default") not in (None, "") else ""
+        default = _written(written["default"]) if _is_said(written.get("default")) else ""
         yield f"`{path}`", _values(one, schema), default, written.get("description", "")
         item = _resolved(one.get("items", {}), schema)
         # The catalog of kinds says what an entry of it holds.
@@ -124,14 +155,23 @@ def _values(one: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
     if "items" in one:
         return f"list of {_values(_resolved(one['items'], schema), schema)}"
     if "properties" in one:
-        return "entries"
+        return "label selector" if one["title"] == Selector.__name__ else "entries"
     if isinstance(one.get("additionalProperties"), dict):
         return f"map of text to {_values(one['additionalProperties'], schema)}"
     if "const" in one or "enum" in one:
-        return code(one.get("enum", [one.get("const")]))
-    if "pattern" in one:
-        return f"text matching `{one['pattern']}`"
-    return {"boolean": "`true`, `false`", "string": "text", "object": "entries"}[one["type"]]
+        values = one.get("enum", [one.get("const")])
+        return "[code](codes.md)" if values == list(codes()) else code(values)
+    if one.get("format") == "date-time":
+        return "time, as in `2027-01-31T00:00:00Z`"
+    pattern = one.get("pattern", "")
+    if pattern and len(pattern) < _LONGEST_PATTERN and "](" not in pattern:  # which a reader would take for a link
+        return f"text matching `{pattern}`"
+    types = {"boolean": "`true`, `false`", "integer": "whole number", "string": "text", "object": "entries"}
+    return types[one["type"]]
+
+
+def _is_said(default: object) -> bool:
+    return default not in (None, "") and default != Selector().model_dump(mode="json", by_alias=True)
 
 
 def _written(value: object) -> str:

@@ -6,7 +6,8 @@ from pydantic import ValidationError
 
 from webhook.catalog.strict_yaml import YamlError, load_all
 from webhook.model.policy import Policy
-from webhook.policy.training_policy import TrainingPolicy, faults
+from webhook.policy.parts import faults
+from webhook.policy.training_policy import TrainingPolicy
 
 
 class PolicyError(Exception):

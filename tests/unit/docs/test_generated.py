@@ -3,15 +3,15 @@
 import re
 from pathlib import Path
 
-from docs.generate import DEFINITIONS, REFERENCE, drift
+from docs.generate import DEFINITIONS, REFERENCE, SCHEMAS, drift
 from docs.pages import pages
 from webhook.catalog.codes import codes
 from webhook.catalog.workloads import workloads
-from webhook.policy.definitions import definitions
+from webhook.policy.definitions import definitions, schemas
 
 
-def test_no_page_and_no_definition_of_a_kind_has_drifted() -> None:
-    found = [*drift(pages(), REFERENCE), *drift(definitions(), DEFINITIONS)]
+def test_no_page_and_no_definition_or_schema_of_a_kind_has_drifted() -> None:
+    found = [*drift(pages(), REFERENCE), *drift(definitions(), DEFINITIONS), *drift(schemas(), SCHEMAS)]
     assert not found, "\n".join(found)
 
 
@@ -48,10 +48,11 @@ def test_a_missing_page_is_drift(tmp_path: Path) -> None:
 
 def test_the_page_of_a_code_or_kind_that_is_no_more_is_named(tmp_path: Path) -> None:
     (tmp_path / "gone.samestep.dev.yaml").write_text("")
+    (tmp_path / "gone_v1alpha1.json").write_text("")
     for folder, name in (("codes", "SST999.md"), ("kinds", "gonejob.md")):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / name).write_text("")
     assert drift({}, tmp_path) == [
         f"{tmp_path.name}/{name}: no code has it"
-        for name in ("codes/SST999.md", "gone.samestep.dev.yaml", "kinds/gonejob.md")
+        for name in ("codes/SST999.md", "gone.samestep.dev.yaml", "gone_v1alpha1.json", "kinds/gonejob.md")
     ]
