@@ -42,7 +42,10 @@ def suggest(denied: Review, fleet: Fleet, again: Callable[[Object], Review]) -> 
             break
         outcome = again(changed)
         if outcome.verdict is not Verdict.DENY and outcome.decision.models:
-            found[kind] = Suggestion(kind, outcome.decision.models[0], facts, operations)
+            left = outcome.decision.candidate
+            found[kind] = Suggestion(
+                kind, outcome.decision.models[0], facts, operations, also=left.also if left is not None else ()
+            )
         if len(found) == _MOST:
             break
     return tuple(found.values())
@@ -52,7 +55,7 @@ def _proposals(denied: Review, fleet: Fleet) -> Iterator[_Proposal]:
     job = denied.job
     if job is None:
         return
-    by_memory = sorted(denied.decision.pool.candidates, key=lambda one: (-one.usable_mib, one.model.name))
+    by_memory = sorted(denied.decision.pool.candidates, key=lambda one: (-one.usable_mib, one.name))
 
     @cache
     def need(batch: int) -> Demand:

@@ -36,7 +36,7 @@ def bound(node: str, **changes: object) -> Pod:
 def test_a_pin_promises_what_the_job_asks_for() -> None:
     worlds, outcome, _ = given()
     product = outcome.decision.models[0].product
-    assert promises(worlds) == (Promise(1000.0, "team-a", "ddp", product, GPU, devices=2, pods=4),)
+    assert promises(worlds) == (Promise(1000.0, "team-a", "ddp", (product,), GPU, devices=2, pods=4),)
 
 
 def test_a_dry_run_the_validating_stage_and_an_admission_promise_nothing() -> None:

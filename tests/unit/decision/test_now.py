@@ -120,7 +120,7 @@ def test_a_policy_that_ignores_room_does_not_rank_by_it() -> None:
 
 
 def promised(product: str, pods: int = 1, *, given_at: float = 990.0, job: str = "other") -> tuple[Promise, ...]:
-    return (Promise(given_at, "team-a", job, product, GPU, 4, pods),)
+    return (Promise(given_at, "team-a", job, (product,), GPU, 4, pods),)
 
 
 def test_what_is_promised_is_not_free() -> None:
