@@ -39,7 +39,9 @@ def choose(
 def names_model(record: PinRecord | None) -> Callable[[Candidate], bool]:
     """Whether a candidate is the one that an earlier answer recorded, or has some of its models: the policy may have
     come to count others as one."""
-    values = frozenset(record.values) if record else frozenset()
+    if record is None:
+        return lambda _: False
+    values = frozenset(record.values)
     return lambda one: any(model.product in values for model in one.models)
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from webhook.decision.choice import choose, names_model
 from webhook.decision.pin import pin_to
@@ -87,9 +88,9 @@ def decide_in(pool: TargetPool, case: Case) -> Decision:
     if not weighed:
         return Decision(Verdict.ADMIT, figures, findings=_nothing_known(pool, treatment))
     if treatment is not Treatment.ONE_MODEL:
-        return _gated(pool, case, weighed, figures)
+        return _gated(pool, case, weighed, figures, _TREAT[treatment])
     mixes = case.may_mix and is_mixed(pool, case.policy)
-    decision = _mixed(pool, case) if mixes else _gated(pool, case, weighed, figures)
+    decision = _mixed(pool, case) if mixes else _gated(pool, case, weighed, figures, _one_model)
     slowed = slowing(pool)
     return replace(decision, straggler=slowed) if slowed else decision
 
@@ -103,13 +104,13 @@ def slowing(pool: TargetPool) -> Straggler | None:
     """What running on all models of the pool would cost."""
     if len(pool.models) < 2:
         return None
-    return straggler({model: pool.memory_mib(model)[0] for model in pool.models})
+    return straggler({model: least for model, (least, _) in pool.memory_mib.items()})
 
 
-def _gated(pool: TargetPool, case: Case, weighed: tuple[Candidate, ...], figures: Pool) -> Decision:
+def _gated(pool: TargetPool, case: Case, weighed: tuple[Candidate, ...], figures: Pool, treat: "_Treat") -> Decision:
     if all(one.memory_out for one in weighed):
         return _memory_denies(pool, case, figures)
-    return _TREAT[case.scope.treatment](pool, case, weighed, figures)
+    return treat(pool, case, weighed, figures)
 
 
 def no_node(job: TrainingJob) -> Finding:
@@ -245,8 +246,8 @@ def _memory_only(_: TargetPool, case: Case, weighed: tuple[Candidate, ...], figu
     return Decision(Verdict.ADMIT, figures, models=models, findings=findings)
 
 
-_TREAT: dict[Treatment, Callable[[TargetPool, Case, tuple[Candidate, ...], Pool], Decision]] = {
-    Treatment.ONE_MODEL: _one_model,
+_Treat: TypeAlias = Callable[[TargetPool, Case, tuple[Candidate, ...], Pool], Decision]
+_TREAT: dict[Treatment, _Treat] = {
     Treatment.NOT_OUT: _not_out,
     Treatment.MEMORY_ONLY: _memory_only,
 }
@@ -314,7 +315,7 @@ def _of_chosen(pool: TargetPool, case: Case, weighed: tuple[Candidate, ...], cho
 def _spread(pool: TargetPool, chosen: Candidate) -> Iterable[Finding]:
     """Of each product for itself: two that count as one differ anyway."""
     for model in chosen.models:
-        least, most = pool.memory_mib(model)
+        least, most = pool.memory_mib[model]
         percent = 100 * (most - least) / least
         if percent > SPREAD_PERCENT:
             yield Finding("SST206", facts={"model": model.name, "percent": round(percent), "memory_mib": least})

@@ -4,11 +4,11 @@ The pool is *there*: existing nodes whatever their passing state. What is free *
 pods are in view.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import or_
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from webhook.catalog.accelerators import accelerators
 from webhook.decision.likeness import Member, joined, may_join
@@ -24,6 +24,7 @@ from webhook.model.verdict import Candidate, Out, Pool
 
 Taken: TypeAlias = Mapping[tuple[str, tuple[str, ...]], int]
 """Devices that are promised to others, by resource and by the products of which they will be."""
+_Of = TypeVar("_Of")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,8 @@ class TargetPool:
     """By product, in the order of names: what is decided does not depend on the order of nodes."""
     columns: Mapping[Model, DeviceColumn]
     """That of the resource by which some role asks for the model."""
+    memory_mib: Mapping[Model, tuple[int, int]]
+    """The least and the most that nodes of the model report, of those that are in the pool."""
 
     def of(self, models: Iterable[Model]) -> Nodes:
         """The nodes of these models that some role may land on."""
@@ -68,14 +71,6 @@ class TargetPool:
         """The same for each device role, by its place in the job."""
         among = tuple(models)
         return {one.index: _union(one.models, among) for one in self.roles}
-
-    def memory_mib(self, model: Model) -> tuple[int, int]:
-        """The least and the most that the nodes of this model report, of those that are in the pool."""
-        column = self.columns[model]
-        least, most = column.spans[model]
-        span = column.memory.span(self.models[model]) if least < most else (least, most)
-        assert span is not None
-        return span
 
     def without(self, models: frozenset[Model]) -> "TargetPool":
         """The pool as if these models were not there."""
@@ -87,6 +82,8 @@ class TargetPool:
             ),
             nodes=self.nodes & ~gone,
             models=_others(self.models, models),
+            columns=_others(self.columns, models),
+            memory_mib=_others(self.memory_mib, models),
         )
 
 
@@ -115,7 +112,15 @@ def target_pool(job: TrainingJob, fleet: Fleet) -> TargetPool:
         for model, bits in pool.models.items():
             models[model] = models.get(model, 0) | bits
     ordered = dict(sorted(models.items(), key=lambda one: one[0].product))
-    return TargetPool(fleet, tuple(roles), nodes, now, unknown, two_models, shares, ordered, columns)
+    memory = {model: _memory_mib(columns[model], model, here) for model, here in ordered.items()}
+    return TargetPool(fleet, tuple(roles), nodes, now, unknown, two_models, shares, ordered, columns, memory)
+
+
+def _memory_mib(column: DeviceColumn, model: Model, nodes: Nodes) -> tuple[int, int]:
+    least, most = column.spans[model]
+    span = column.memory.span(nodes) if least < most else (least, most)
+    assert span is not None
+    return span
 
 
 def _alike(one: Role, other: Role) -> bool:
@@ -142,8 +147,8 @@ def _union(nodes: Mapping[Model, Nodes], models: Iterable[Model]) -> Nodes:
     return together
 
 
-def _others(models: Mapping[Model, Nodes], gone: frozenset[Model]) -> Mapping[Model, Nodes]:
-    return {model: bits for model, bits in models.items() if model not in gone}
+def _others(models: Mapping[Model, _Of], gone: frozenset[Model]) -> Mapping[Model, _Of]:
+    return {model: of for model, of in models.items() if model not in gone}
 
 
 def candidates(
@@ -156,12 +161,9 @@ def candidates(
     Of such models, those without the memory are candidates of their own: they would take the others down with them.
     """
     taken = _taken(promises)
-    groups = likes(pool, policy) if gang else tuple((model,) for model in pool.models)
-    return tuple(
-        _candidate(pool, models, demand, policy, gang=gang, taken=taken)
-        for group in groups
-        for models in _with_memory_apart(pool, group, demand, policy)
-    )
+    groups = likes(pool, policy) if gang else [(model,) for model in pool.models]
+    apart = [one for group in groups for one in _with_memory_apart(pool, group, demand, policy)]
+    return tuple([_candidate(pool, models, demand, policy, gang=gang, taken=taken) for models in apart])
 
 
 def together(pool: TargetPool, demand: Demand, policy: Policy, *, promises: Iterable[Promise] = ()) -> Candidate:
@@ -177,11 +179,11 @@ def _taken(promises: Iterable[Promise]) -> Taken:
     return taken
 
 
-def likes(pool: TargetPool, policy: Policy) -> tuple[tuple[Model, ...], ...]:
+def likes(pool: TargetPool, policy: Policy) -> Sequence[tuple[Model, ...]]:
     """The pool's models in groups, each of which counts as one."""
     if len(pool.models) < 2 or not may_join(policy):
-        return tuple((model,) for model in pool.models)
-    return joined(tuple(Member(model, pool.memory_mib(model)[0]) for model in pool.models), policy)
+        return [(model,) for model in pool.models]
+    return joined(tuple(Member(model, pool.memory_mib[model][0]) for model in pool.models), policy)
 
 
 def _with_memory_apart(
@@ -189,7 +191,7 @@ def _with_memory_apart(
 ) -> Iterable[tuple[Model, ...]]:
     if len(group) == 1:
         return (group,)
-    fitting = tuple(one for one in group if not _is_out(pool.memory_mib(one)[0] - policy.reserve_mib, demand))
+    fitting = tuple(one for one in group if not _is_out(pool.memory_mib[one][0] - policy.reserve_mib, demand))
     return (*((fitting,) if fitting else ()), *((one,) for one in group if one not in fitting))
 
 
@@ -211,7 +213,7 @@ def told(pool: TargetPool, weighed: tuple[Candidate, ...]) -> Pool:
 def _candidate(
     pool: TargetPool, models: tuple[Model, ...], demand: Demand, policy: Policy, *, gang: bool, taken: Taken
 ) -> Candidate:
-    memory = min(pool.memory_mib(model)[0] for model in models)
+    memory = min([pool.memory_mib[model][0] for model in models])
     usable = memory - policy.reserve_mib
     out: list[Out] = []
     if _is_out(usable, demand):
@@ -229,7 +231,7 @@ def _candidate(
         nodes=pool.of(models).bit_count(),
         memory_mib=memory,
         usable_mib=usable,
-        devices=sum(pool.columns[model].there.total(pool.models[model]) for model in models),
+        devices=sum([pool.columns[model].there.total(pool.models[model]) for model in models]),
         devices_now=None if free is None else max(free - promised, 0),
         waits=gang and not out and free is not None and _waits(pool, models, promised),
         out=tuple(out),

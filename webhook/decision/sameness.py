@@ -36,9 +36,11 @@ def values_of(fleet: Fleet, nodes: Nodes, key: str, most: int) -> tuple[str, ...
 def _labels(fleet: Fleet, nodes: Nodes, keys: tuple[str, ...]) -> Iterator[str]:
     for key in keys:
         values = values_of(fleet, nodes, key, _MOST_VALUES + 1)
-        if len(values) > 1:
-            more = ", …" if len(values) > _MOST_VALUES else ""
-            yield f"{key} {', '.join(values[:_MOST_VALUES])}{more}"
+        if len(values) > _MOST_VALUES:
+            # Which of them were met first depends on the order of nodes.
+            yield f"{key} (> {_MOST_VALUES})"
+        elif len(values) > 1:
+            yield f"{key} {', '.join(values)}"
 
 
 def _resources(fleet: Fleet, nodes: Nodes, resources: tuple[tuple[str, float], ...]) -> Iterator[str]:

@@ -41,9 +41,9 @@ def named(models: Iterable[Model]) -> str:
 class Candidate:
     """One model in the target pool, over all device roles, or several that count as one: `also` are the others.
 
-    `memory_mib` is the least that a node of it reports and `usable_mib` that less the policy's reserve. `devices` counts
-    what its nodes offer *there*, `devices_now` what is free *now* (None: the pods are not in view); `waits` where the
-    gang fits there, and not into that.
+    `memory_mib` is the least that a node of it reports and `usable_mib` that less the policy's reserve. `devices`
+    counts what its nodes offer *there*, `devices_now` what is free *now* (None: the pods are not in view); `waits`
+    where the gang fits there, and not into that.
     `short_role` names the role that could not be placed, and `pods` how many of its pods could be. `risk`: the demand's
     high end with headroom exceeds what is usable; `unlikely`: its likely figure does.
     """
@@ -155,7 +155,7 @@ class Suggestion:
     """A changed job that was decided again and admitted.
 
     `kind` names its text, `facts` fill it. `operations` are the RFC 6902 operations that make the change. It lands on
-    `model`, and on those that count as one with it.
+    `model`; coupled ranks on `also` too, where several models are left for them.
     """
 
     kind: str
