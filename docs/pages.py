@@ -5,6 +5,7 @@ They hold what the code says, in the order in which it says it: no time, no vers
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from importlib.resources import files
 from typing import Any
 
@@ -27,8 +28,11 @@ from webhook.fleet.build import build_fleet
 from webhook.fleet.nodes import read_node
 from webhook.fleet.remembered import ANNOTATION
 from webhook.fleet.signs import TWO_MODELS_KEY
+from webhook.model.finding import Finding
+from webhook.model.fleet import Model
 from webhook.model.policy import Policy
 from webhook.model.request import Kind, Request
+from webhook.model.verdict import Decision, Straggler, Verdict
 from webhook.model.workload import Workload
 from webhook.model.world import World
 from webhook.policy.accelerator_pool import AcceleratorPool
@@ -364,7 +368,11 @@ def _scrape() -> str:
     _, cert, key = self_signed(("localhost",))
     metrics = Metrics(Worlds(Policy(), fleet), ServingCertificate.of(cert, key), "")
     unreadable = Request(Kind("batch", "v1", "Job"), "CREATE", {"spec": "?"})
-    metrics.count(review(unreadable, World(fleet, Policy())), 0.0)
+    outcome = review(unreadable, World(fleet, Policy()))
+    metrics.count(outcome, 0.0)
+    slow, fast = Model("slow", "slow", ""), Model("fast", "fast", "")
+    mixed = Decision(Verdict.ADMIT, findings=(Finding("SST306"),), straggler=Straggler(slow, fast, 0.0, 50.0, 1.0))
+    metrics.count(replace(outcome, decision=mixed), 0.0)
     metrics.handler_runs.labels(next(iter(STAGES))).inc()
     metrics.http_responses.labels(200).inc()
     return metrics.text().decode()

@@ -16,7 +16,17 @@ from tests.kinds import WRITTEN
 from tests.samples import ask, fleet
 from webhook.model.fleet import Fleet
 from webhook.model.job import Coupling
-from webhook.model.policy import PinWhen, Policy, RoomRule, Strategy, UnknownNodes, ValidationAction
+from webhook.model.policy import (
+    Differing,
+    Likeness,
+    PinWhen,
+    Policy,
+    RoomRule,
+    Sameness,
+    Strategy,
+    UnknownNodes,
+    ValidationAction,
+)
 from webhook.model.request import Stage
 from webhook.model.verdict import Review
 
@@ -320,6 +330,10 @@ def _metadata(draw: st.DrawFn) -> Json:
     return metadata if annotations is None else metadata | {"annotations": dict(annotations)}
 
 
+CLASSES = (
+    (("RTX-5090", A100_80GB.product),),
+    ((H100.product, "L40S"), ("RTX-PRO-6000-Blackwell-Server", H100.product, "NVIDIA-Unheard-Of")),
+)
 POLICIES = st.just(Policy()) | st.builds(
     Policy,
     pin_when=st.sampled_from((PinWhen.WHEN_MIXED, PinWhen.WHEN_MIXED, PinWhen.ALWAYS, PinWhen.NEVER)),
@@ -327,6 +341,12 @@ POLICIES = st.just(Policy()) | st.builds(
     order=st.sampled_from(((), (H100.product, "RTX-5090"))),
     pin_keys=st.sampled_from(((), (), ("pool",), ("zone", "kubernetes.io/hostname"))),
     when_unknown=st.sampled_from((Coupling.SYNCHRONOUS, Coupling.INDEPENDENT)),
+    likeness=st.sampled_from((Likeness.MODEL, Likeness.MODEL, Likeness.EQUIVALENT)),
+    # So wide that memory alone decides: A100 and H100 with 80 GB are equivalent.
+    compute_tolerance_percent=st.sampled_from((10, 80)),
+    bandwidth_tolerance_percent=st.just(80),
+    classes=st.sampled_from(((), (), *CLASSES)),
+    host=st.sampled_from((Sameness(labels=("zone",), resources=(("cpu", 10),)), Sameness(Differing.IGNORE))),
     room=st.sampled_from(RoomRule),
     unknown_nodes=st.sampled_from(UnknownNodes),
     declare=st.sampled_from((True, True, True, False)),

@@ -10,7 +10,7 @@ from webhook.model.fleet import Model
 from webhook.model.job import TrainingJob
 from webhook.model.patch import steps
 from webhook.model.paths import dotted
-from webhook.model.verdict import Candidate, Out, Review
+from webhook.model.verdict import Candidate, Out, Review, Straggler
 
 _CODE = {Out.MEMORY: "SST201", Out.UNREACHABLE: "SST401", Out.ROOM: "SST401"}
 API_VERSION = "samestep.dev/v1alpha1"
@@ -35,6 +35,7 @@ def document(review: Review, source: str) -> dict[str, Any]:
         "outside": review.because or None,
         "pin": {"key": pin.key, "values": list(pin.values)} if pin else None,
         "models": [model.product for model in decision.models],
+        "straggler": _straggler(decision.straggler) if decision.straggler else None,
         "patch": patch(review),
         "job": _job(review.job, review) if review.job else None,
         "demand": {
@@ -68,6 +69,7 @@ def document(review: Review, source: str) -> dict[str, Any]:
                 "field": dotted(steps(one.operations[0]["path"])),
                 "value": one.operations[0].get("value"),
                 "model": one.model.product,
+                "models": [model.product for model in (one.model, *one.also)],
                 "patch": list(one.operations),
             }
             for one in review.suggestions
@@ -111,6 +113,7 @@ def _job(job: TrainingJob, review: Review) -> dict[str, Any]:
 def _candidate(one: Candidate, chosen: tuple[Model, ...]) -> dict[str, Any]:
     return {
         "model": one.model.product,
+        "models": [model.product for model in one.models],
         "memoryMib": _whole(one.memory_mib),
         "usableMib": _whole(one.usable_mib),
         "nodes": one.nodes,
@@ -120,6 +123,20 @@ def _candidate(one: Candidate, chosen: tuple[Model, ...]) -> dict[str, Any]:
         "feasible": not one.out,
         "because": [_CODE[reason] for reason in one.out],
         "chosen": one.model in chosen,
+    }
+
+
+def _straggler(one: Straggler) -> dict[str, Any]:
+    """An estimate: of each step, the ranks on `fast` wait so many percent for those on `slow`."""
+    least, most = ("bandwidth", "compute") if one.most_by_compute else ("compute", "bandwidth")
+    return {
+        "slow": one.slow.product,
+        "fast": one.fast.product,
+        "leastPercent": round(one.least_percent),
+        "leastBy": least,
+        "mostPercent": round(one.most_percent),
+        "mostBy": most,
+        "unusedMib": _whole(one.unused_mib),
     }
 
 

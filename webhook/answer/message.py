@@ -8,12 +8,13 @@ refused above 1,024.
 from collections.abc import Iterable, Iterator
 
 from webhook.answer.texts import texts
-from webhook.answer.wording import gib, one_line, sentence, wanted
+from webhook.answer.wording import gib, one_line, sentence, slowed, wanted
 from webhook.catalog.codes import action_of
 from webhook.model.finding import Action, Finding
-from webhook.model.verdict import Candidate, Out, Review, Suggestion
+from webhook.model.verdict import Candidate, Out, Review, Suggestion, named
 
 _TABLE = frozenset({"SST201", "SST401"})
+_MIXED = frozenset({"SST302", "SST306"})
 _MOST_MODELS = 6
 _FIRST_LINE = 250
 
@@ -28,6 +29,8 @@ def message(review: Review) -> str:
     if leading.code == "SST201" and review.demand.assumptions:
         basis = texts()["basis"][review.demand.source]
         lines += ["", one_line(basis.format(assumptions="; ".join(review.demand.assumptions)))]
+    if leading.code in _MIXED and review.decision.straggler is not None:
+        lines += ["", slowed(review.decision.straggler)]
     if review.suggestions:
         lines += ["", texts()["suggestions"]["header"], *(f"  - {suggested(one)}" for one in review.suggestions)]
     return "\n".join([*lines, one_line(end)])
@@ -45,18 +48,16 @@ def leading_finding(review: Review) -> Finding:
 
 def suggested(suggestion: Suggestion) -> str:
     """One way out, as a line."""
-    words = texts()["suggestions"]
-    return one_line(words[suggestion.kind].format(model=suggestion.model.name, **suggestion.facts))
+    words, models = texts()["suggestions"], named((suggestion.model, *suggestion.also))
+    return one_line(words[suggestion.kind].format(model=models, **suggestion.facts))
 
 
 def _table(review: Review) -> Iterator[str]:
     words = texts()["table"]
-    ranked = sorted(review.decision.pool.candidates, key=lambda one: (one.usable_mib, one.model.name))
+    ranked = sorted(review.decision.pool.candidates, key=lambda one: (one.usable_mib, one.name))
     shown = ranked[:_MOST_MODELS]
     rows = [[str(title) for title in words["header"]]]
-    rows += [
-        [one.model.name, gib(one.memory_mib), str(one.devices), str(one.nodes), _why_not(one, review)] for one in shown
-    ]
+    rows += [[one.name, gib(one.memory_mib), str(one.devices), str(one.nodes), _why_not(one, review)] for one in shown]
     yield from _aligned(rows)
     if len(ranked) > len(shown):
         yield one_line(words["more"].format(count=len(ranked) - len(shown)))

@@ -7,7 +7,7 @@ from webhook.answer.texts import texts
 from webhook.model.demand import Demand, DemandSource
 from webhook.model.finding import Finding
 from webhook.model.job import TrainingJob
-from webhook.model.verdict import Review
+from webhook.model.verdict import Review, Straggler
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 
@@ -67,6 +67,19 @@ def wanted(job: TrainingJob) -> int:
     return sum(role.gang * role.devices for role in job.device_roles)
 
 
+def slowed(straggler: Straggler) -> str:
+    """What ranks on the slow model would make those on the fast one wait."""
+    least, most = round(straggler.least_percent), round(straggler.most_percent)
+    by = "alike" if least == most else "compute" if straggler.most_by_compute else "bandwidth"
+    names = {"slow": straggler.slow.name, "fast": straggler.fast.name}
+    return one_line(texts()["straggler"][by].format(wait=_wait(straggler), **names))
+
+
+def _wait(straggler: Straggler) -> str:
+    least, most = round(straggler.least_percent), round(straggler.most_percent)
+    return f"{most} %" if least == most else f"{least}–{most} %"
+
+
 def _figures(review: Review) -> dict[str, str]:
     """The placeholders that any text may use."""
     job = review.job
@@ -86,7 +99,15 @@ def _figures(review: Review) -> dict[str, str]:
         "batch": prefix,
         "gang": gang(job),
         "room": words["room"].format(devices=wanted(job)) if roomy else "",
+        **_slowed(review.decision.straggler),
     }
+
+
+def _slowed(straggler: Straggler | None) -> dict[str, str]:
+    if straggler is None:
+        return {}
+    names = {"slow": straggler.slow.name, "fast": straggler.fast.name}
+    return {**names, "wait": _wait(straggler), "unused": gib(straggler.unused_mib)}
 
 
 def _facts(finding: Finding) -> dict[str, str]:

@@ -14,6 +14,7 @@ from webhook.answer.document import document, reference, review_list
 from webhook.answer.message import message
 from webhook.answer.response import patch
 from webhook.answer.warnings import warnings
+from webhook.answer.wording import slowed
 from webhook.cli.documents import Unreadable, parse_all
 from webhook.cli.options import files_option, policies_option, policy_from
 from webhook.cli.output import dumped
@@ -115,6 +116,8 @@ def _text(item: Item) -> str:
     if one.verdict is Verdict.DENY:
         lines += [f"  {line}".rstrip() for line in message(one).splitlines()]
     lines += [f"  {line}" for line in warnings(one)]
+    if one.decision.pin is not None and one.decision.straggler is not None:
+        lines.append(f"  {slowed(one.decision.straggler)}")
     lines += [f"  {line}" for line in _diff(one)]
     return "\n".join(lines)
 

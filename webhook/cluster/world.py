@@ -143,7 +143,7 @@ class Worlds:
         if pod.created < promise.given_at - _CLOCKS_DIFFER_S or pod.requests.get(promise.resource) != promise.devices:
             return False
         node = self._fleet.names.equal(pod.node) if pod.node else _awaited(self._fleet, pod)
-        return any(node & nodes for model, nodes in column.models.items() if model.product == promise.product)
+        return any(node & nodes for model, nodes in column.models.items() if model.product in promise.products)
 
     def _made(self, fleet: Fleet) -> World:
         told = (reason for _, reason in sorted(self._grows.items(), reverse=True))
@@ -168,12 +168,12 @@ def _awaited(fleet: Fleet, pod: Pod) -> Nodes:
 
 
 def _promised(review: Review) -> Iterator[Promise]:
-    """What a job that was pinned to one model is to take of it. What is only kept off models may land on several."""
+    """What a job that was pinned to one candidate is to take of it. What is only kept off models may land on any."""
     job, decision = review.job, review.decision
-    if job is None or decision.pin is None or len(decision.models) != 1:
+    if job is None or decision.pin is None or decision.candidate is None:
         return
+    products = tuple(model.product for model in decision.models)
     for role in job.device_roles:
         if role.pods:
             name = "" if job.name.endswith("*") else job.name
-            product = decision.models[0].product
-            yield Promise(review.request.now, job.namespace, name, product, role.device, role.devices, role.pods)
+            yield Promise(review.request.now, job.namespace, name, products, role.device, role.devices, role.pods)

@@ -37,9 +37,12 @@ def choose(
 
 
 def names_model(record: PinRecord | None) -> Callable[[Candidate], bool]:
-    """Whether a candidate is the one that an earlier answer recorded."""
-    values = frozenset(record.values) if record else frozenset()
-    return lambda one: one.model.product in values
+    """Whether a candidate is the one that an earlier answer recorded, or has some of its models: the policy may have
+    come to count others as one."""
+    if record is None:
+        return lambda _: False
+    values = frozenset(record.values)
+    return lambda one: any(model.product in values for model in one.models)
 
 
 def _most_free(one: Candidate, _: Policy) -> tuple[float, ...]:
@@ -59,7 +62,8 @@ def _largest(one: Candidate, _: Policy) -> tuple[float, ...]:
 
 
 def _ordered(one: Candidate, policy: Policy) -> tuple[float, ...]:
-    names = [name for name in policy.order if name in (one.model.product, one.model.name)]
+    own = {name for model in one.models for name in (model.product, model.name)}
+    names = [name for name in policy.order if name in own]
     return (policy.order.index(names[0]) if names else len(policy.order),)
 
 

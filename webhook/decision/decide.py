@@ -2,18 +2,21 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
 from webhook.decision.choice import choose, names_model
 from webhook.decision.pin import pin_to
-from webhook.decision.pool import TargetPool, candidates, packs, target_pool, told
+from webhook.decision.pool import TargetPool, candidates, likes, packs, target_pool, together, told
+from webhook.decision.sameness import differences
 from webhook.decision.scope import Scope, Treatment, scope
+from webhook.decision.straggler import straggler
 from webhook.model.finding import Action, Finding
-from webhook.model.fleet import Fleet, Model
+from webhook.model.fleet import Fleet
 from webhook.model.job import PinRecord, TrainingJob
 from webhook.model.paths import dotted
 from webhook.model.pods import Promise, Queued
 from webhook.model.policy import PinWhen, Policy, RoomRule, UnknownNodes
-from webhook.model.verdict import Candidate, Decision, Out, Pool, Verdict
+from webhook.model.verdict import Candidate, Decision, Out, Pool, Straggler, Verdict
 from webhook.sizing.demand import Sized
 
 PROMISED_FOR_S = 60
@@ -21,6 +24,8 @@ PROMISED_FOR_S = 60
 
 _EVERY_GATE = frozenset(Out)
 _REACH = frozenset({Out.UNREACHABLE})
+
+ALLOW_MIXED = "samestep.dev/allow-mixed"
 
 SPREAD_PERCENT = 2
 """One product's memory may differ by this much (ECC, drivers) before it is worth telling."""
@@ -46,6 +51,12 @@ class Case:
     @property
     def scope(self) -> Scope:
         return scope(self.job, self.policy)
+
+    @property
+    def may_mix(self) -> bool:
+        """Whether coupled ranks may run on several models: the policy never pins, or lets the submitter's reason
+        count."""
+        return self.policy.pin_when is PinWhen.NEVER or (self.policy.allow_mixed and bool(self.job.wishes.allow_mixed))
 
     @property
     def stale_s(self) -> float:
@@ -77,9 +88,30 @@ def decide_in(pool: TargetPool, case: Case) -> Decision:
         return Decision(Verdict.DENY, figures, findings=(Finding("SST501", facts={"vendors": ", ".join(vendors)}),))
     if not weighed:
         return Decision(Verdict.ADMIT, figures, findings=_nothing_known(pool, treatment))
+    if treatment is not Treatment.ONE_MODEL:
+        return _gated(pool, case, weighed, figures, _TREAT[treatment])
+    mixes = case.may_mix and is_mixed(pool, case.policy)
+    decision = _mixed(pool, case) if mixes else _gated(pool, case, weighed, figures, _one_model)
+    slowed = slowing(pool)
+    return replace(decision, straggler=slowed) if slowed else decision
+
+
+def is_mixed(pool: TargetPool, policy: Policy) -> bool:
+    """Whether the pool holds more than the nodes of models that count as one."""
+    return len(likes(pool, policy)) > 1 or pool.nodes != pool.of(pool.models)
+
+
+def slowing(pool: TargetPool) -> Straggler | None:
+    """What running on all models of the pool would cost."""
+    if len(pool.models) < 2:
+        return None
+    return straggler({model: least for model, (least, _) in pool.memory_mib.items()})
+
+
+def _gated(pool: TargetPool, case: Case, weighed: tuple[Candidate, ...], figures: Pool, treat: "_Treat") -> Decision:
     if all(one.memory_out for one in weighed):
         return _memory_denies(pool, case, figures)
-    return _TREAT[treatment](pool, case, weighed, figures)
+    return treat(pool, case, weighed, figures)
 
 
 def no_node(job: TrainingJob) -> Finding:
@@ -134,16 +166,65 @@ def _one_model(pool: TargetPool, case: Case, weighed: tuple[Candidate, ...], fig
         recorded = names_model(case.job.record)
         chosen = choose(roomy, case.sized.demand, policy, recorded, grouped=case.grouped)
     findings.extend(_of_chosen(pool, case, weighed, chosen))
-    if not chosen.out and not packs(pool, chosen.model):
-        findings.append(Finding("SST401", "", {"model": chosen.model.name}, "packing", Action.WARN))
-    if policy.pin_when is PinWhen.NEVER:
-        return Decision(Verdict.ADMIT, figures, findings=tuple(findings))
-    alone = pool.nodes == pool.models[chosen.model]
-    if alone and policy.pin_when is PinWhen.WHEN_MIXED:
-        return Decision(Verdict.ADMIT, figures, models=(chosen.model,), findings=tuple(findings))
+    findings.extend(_room_now(pool, case, chosen))
+    alone = pool.nodes == pool.of(chosen.models)
+    if alone and (policy.pin_when is not PinWhen.ALWAYS or case.may_mix):
+        return Decision(Verdict.ADMIT, figures, models=chosen.models, findings=tuple(findings))
     # Where there was a choice, the pin says what it rests on.
     variant = "" if len(roomy) == 1 or case.grouped else "chosen" if chosen.devices_now is None else "free"
     return _pinned(pool, case, (chosen,), figures, findings, variant, gang=True)
+
+
+def _mixed(pool: TargetPool, case: Case) -> Decision:
+    """Several models on purpose. Nothing is pinned and any rank may land on any of them: the smallest is the gate, and
+    all of them together are the room."""
+    demand, policy = case.sized.demand, case.policy
+    each = candidates(pool, demand, policy, gang=False, promises=_unbound(case))
+    whole = together(pool, demand, policy, promises=_unbound(case))
+    figures = told(pool, each)
+    findings: list[Finding] = []
+    if whole.memory_out:
+        smallest = min(each, key=lambda one: (one.usable_mib, one.name))
+        lacks = replace(out_of_memory(case), facts={"model": smallest.name, "usable_mib": smallest.usable_mib})
+        if not memory_withheld(pool, case):
+            return Decision(Verdict.DENY, figures, findings=(replace(lacks, variant="mixed"), _on_purpose(pool, case)))
+        findings.append(replace(lacks, variant="mixed-unsure", action=Action.WARN))
+    gates = _REACH if policy.room is RoomRule.IGNORE else _EVERY_GATE
+    if not (gates - {Out.MEMORY}).isdisjoint(whole.out):
+        withheld = _room_withheld(pool, case)
+        lacks = Finding("SST401", dotted(case.job.device_roles[0].spec), {"there": whole.devices}, "mixed")
+        if not withheld:
+            return Decision(Verdict.DENY, figures, findings=(lacks, _on_purpose(pool, case)))
+        findings.append(Finding("SST401", "", _age(case), withheld, Action.WARN))
+    findings.append(_on_purpose(pool, case))
+    findings.extend(_unknown(case, each))
+    findings.extend(_tight(each))
+    findings.extend(_spread(pool, whole))
+    findings.extend(_room_now(pool, case, whole))
+    return Decision(Verdict.ADMIT, figures, models=whole.models, findings=tuple(findings))
+
+
+def _on_purpose(pool: TargetPool, case: Case) -> Finding:
+    """It points at the annotation, where it is that and not the policy that allows it."""
+    where = "" if case.policy.pin_when is PinWhen.NEVER else dotted(("metadata", "annotations", ALLOW_MIXED))
+    facts = {"models": ", ".join(model.name for model in pool.models)}
+    return Finding("SST306", where, facts, "" if slowing(pool) else "unknown")
+
+
+def _room_now(pool: TargetPool, case: Case, chosen: Candidate) -> Iterable[Finding]:
+    """Of a gang that has its places there: whether they may be too fragmented, and whether they are taken now.
+
+    What is taken now is no news where a queue holds the job back, nor for one of several pods that come one by one.
+    """
+    if chosen.out:
+        return
+    if not packs(pool, chosen.models):
+        yield Finding("SST401", "", {"model": chosen.name}, "packing", Action.WARN)
+    if chosen.waits and case.policy.room is not RoomRule.IGNORE and not case.job.suspended and not case.grouped:
+        free = chosen.devices_now or 0
+        wanted = sum(role.gang * role.devices for role in case.job.device_roles)
+        facts: dict[str, str | int] = {"model": chosen.name, "free": free, "devices": chosen.devices}
+        yield Finding("SST402", facts=facts, variant="" if free < wanted else "apart")
 
 
 def _not_out(pool: TargetPool, case: Case, weighed: tuple[Candidate, ...], figures: Pool) -> Decision:
@@ -166,8 +247,8 @@ def _memory_only(_: TargetPool, case: Case, weighed: tuple[Candidate, ...], figu
     return Decision(Verdict.ADMIT, figures, models=models, findings=findings)
 
 
-_TREAT: dict[Treatment, Callable[[TargetPool, Case, tuple[Candidate, ...], Pool], Decision]] = {
-    Treatment.ONE_MODEL: _one_model,
+_Treat: TypeAlias = Callable[[TargetPool, Case, tuple[Candidate, ...], Pool], Decision]
+_TREAT: dict[Treatment, _Treat] = {
     Treatment.NOT_OUT: _not_out,
     Treatment.MEMORY_ONLY: _memory_only,
 }
@@ -180,7 +261,7 @@ def _child(case: Case) -> Decision:
     pool = target_pool(case.job, case.fleet)
     figures = told(pool, candidates(pool, case.sized.demand, case.policy, gang=False))
     names = ", ".join(model.name for model in pool.models)
-    findings = (Finding("SST303", facts={"models": names}),) if len(pool.models) > 1 else ()
+    findings = (Finding("SST303", facts={"models": names}),) if len(likes(pool, case.policy)) > 1 else ()
     return Decision(Verdict.ADMIT, figures, models=tuple(pool.models), findings=findings)
 
 
@@ -194,23 +275,24 @@ def _pinned(
     *,
     gang: bool,
 ) -> Decision:
-    models = tuple(one.model for one in left)
+    models = tuple(model for one in left for model in one.models)
     pin = pin_to(pool, models, case.policy, gang=gang)
+    names = ", ".join(one.name for one in left)
     if pin is None:
-        findings.append(_unpinnable(case.job, models))
+        findings.append(_unpinnable(case.job, names))
         return Decision(Verdict.ADMIT, figures, findings=tuple(findings))
     if not pin.roles:
         return Decision(Verdict.ADMIT, figures, models=models, findings=tuple(findings))
     facts: dict[str, str | int] = {"key": pin.key, "values": ", ".join(pin.values)}
-    facts["models"] = ", ".join(one.name for one in models)
+    facts["models"] = names
     if variant == "free":
         facts |= {"free": left[0].devices_now or 0, "devices": left[0].devices}
     findings.insert(0, Finding("SST301", dotted(case.job.roles[pin.roles[0]].spec), facts, variant))
     return Decision(Verdict.PIN, figures, pin, models, tuple(findings))
 
 
-def _unpinnable(job: TrainingJob, models: tuple[Model, ...]) -> Finding:
-    facts = {"models": ", ".join(one.name for one in models)}
+def _unpinnable(job: TrainingJob, names: str) -> Finding:
+    facts = {"models": names}
     if job.pin_patches is None or all(
         one.overlay is None or (one.overlay.takes_selector and one.overlay.takes_affinity) for one in job.device_roles
     ):
@@ -222,18 +304,29 @@ def _of_chosen(pool: TargetPool, case: Case, weighed: tuple[Candidate, ...], cho
     yield from _smallest(weighed)
     yield from _unknown(case, weighed)
     yield from _tight((chosen,))
-    if chosen.spread_percent > SPREAD_PERCENT:
-        percent = round(chosen.spread_percent)
-        yield Finding("SST206", facts={"model": chosen.model.name, "percent": percent, "memory_mib": chosen.memory_mib})
+    yield from _spread(pool, chosen)
+    nodes = pool.of(chosen.models)
+    for code, compared in (("SST601", case.policy.host), ("SST602", case.policy.fabric)):
+        if what := differences(pool.fleet, nodes, compared):
+            yield Finding(code, facts={"model": chosen.name, "what": what})
     if pool.two_models:
         yield Finding("SST305", facts={"nodes": pool.two_models.bit_count()})
 
 
+def _spread(pool: TargetPool, chosen: Candidate) -> Iterable[Finding]:
+    """Of each product for itself: two that count as one differ anyway."""
+    for model in chosen.models:
+        least, most = pool.memory_mib[model]
+        percent = 100 * (most - least) / least
+        if percent > SPREAD_PERCENT:
+            yield Finding("SST206", facts={"model": model.name, "percent": round(percent), "memory_mib": least})
+
+
 def _smallest(weighed: tuple[Candidate, ...]) -> Iterable[Finding]:
     """The smallest GPU is told where the demand exceeds it, as the reason for a pin."""
-    smallest = min(weighed, key=lambda one: (one.usable_mib, one.model.name))
+    smallest = min(weighed, key=lambda one: (one.usable_mib, one.name))
     if smallest.memory_out:
-        yield Finding("SST204", facts={"model": smallest.model.name, "usable_mib": smallest.usable_mib})
+        yield Finding("SST204", facts={"model": smallest.name, "usable_mib": smallest.usable_mib})
 
 
 def _unknown_or_tight(case: Case, among: tuple[Candidate, ...]) -> Iterable[Finding]:
@@ -251,7 +344,7 @@ def _unknown(case: Case, among: tuple[Candidate, ...]) -> Iterable[Finding]:
 def _tight(among: tuple[Candidate, ...]) -> Iterable[Finding]:
     tight = [one for one in among if one.risk and not one.memory_out]
     if tight:
-        yield Finding("SST202", facts={"models": ", ".join(one.model.name for one in tight)})
+        yield Finding("SST202", facts={"models": ", ".join(one.name for one in tight)})
 
 
 def _room_withheld(pool: TargetPool, case: Case) -> str:

@@ -10,6 +10,7 @@ from itertools import islice
 
 import jsonpatch
 
+from webhook.decision.scope import Treatment, scope
 from webhook.model.demand import Demand, DemandSource
 from webhook.model.fleet import Fleet
 from webhook.model.job import Edit, Role, TrainingJob, writes
@@ -42,7 +43,10 @@ def suggest(denied: Review, fleet: Fleet, again: Callable[[Object], Review]) -> 
             break
         outcome = again(changed)
         if outcome.verdict is not Verdict.DENY and outcome.decision.models:
-            found[kind] = Suggestion(kind, outcome.decision.models[0], facts, operations)
+            first, *others = outcome.decision.models
+            # Coupled ranks run on all models that are left, others on one of them.
+            coupled = scope(denied.job, denied.policy).treatment is Treatment.ONE_MODEL if denied.job else False
+            found[kind] = Suggestion(kind, first, facts, operations, also=tuple(others) if coupled else ())
         if len(found) == _MOST:
             break
     return tuple(found.values())
@@ -52,7 +56,7 @@ def _proposals(denied: Review, fleet: Fleet) -> Iterator[_Proposal]:
     job = denied.job
     if job is None:
         return
-    by_memory = sorted(denied.decision.pool.candidates, key=lambda one: (-one.usable_mib, one.model.name))
+    by_memory = sorted(denied.decision.pool.candidates, key=lambda one: (-one.usable_mib, one.name))
 
     @cache
     def need(batch: int) -> Demand:

@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from webhook.decision.decide import Case, decide, memory_withheld, no_node, out_of_memory
+from webhook.decision.decide import Case, decide, is_mixed, memory_withheld, no_node, out_of_memory, slowing
 from webhook.decision.pin import by_selector, narrowed, released, requires, writable
-from webhook.decision.pool import TargetPool, candidates, target_pool, told
+from webhook.decision.pool import TargetPool, candidates, likes, target_pool, told
 from webhook.decision.scope import Treatment
 from webhook.model.finding import Finding
 from webhook.model.job import PinRecord, Role, TrainingJob
@@ -95,16 +95,18 @@ def _running(case: Case, old: TrainingJob, old_sized: Sized) -> Decision:
     worse = _all_out(pool, case) and not _all_out(before, replace(case, sized=old_sized))
     if worse and not memory_withheld(pool, case):
         return Decision(Verdict.DENY, figures, findings=(out_of_memory(case),))
-    spreads = len(pool.models) > 1 and len(before.models) == 1
-    if spreads and case.scope.treatment is Treatment.ONE_MODEL and not case.stale_s:
+    spreads = len(likes(pool, case.policy)) > 1 and len(likes(before, case.policy)) == 1
+    if spreads and not case.may_mix and case.scope.treatment is Treatment.ONE_MODEL and not case.stale_s:
         names = ", ".join(model.name for model in pool.models)
-        return Decision(Verdict.DENY, figures, findings=(Finding("SST302", facts={"models": names}, variant="update"),))
+        finding = Finding("SST302", facts={"models": names}, variant="update")
+        return Decision(Verdict.DENY, figures, findings=(finding,), straggler=slowing(pool))
     return Decision(Verdict.ADMIT, figures, models=tuple(pool.models))
 
 
 def _all_out(pool: TargetPool, case: Case) -> bool:
     weighed = candidates(pool, case.sized.demand, case.policy, gang=False)
-    return bool(weighed) and all(one.memory_out for one in weighed)
+    some = case.may_mix and case.scope.treatment is Treatment.ONE_MODEL and is_mixed(pool, case.policy)
+    return bool(weighed) and (any if some else all)(one.memory_out for one in weighed)
 
 
 def _dropped(new: TrainingJob, old: TrainingJob, case: Case) -> Pin | None:
@@ -116,7 +118,8 @@ def _dropped(new: TrainingJob, old: TrainingJob, case: Case) -> Pin | None:
     # A selector of the submitter's in a patch would be put back as our own patch: no more like the old object.
     refused = old.template_fixed and old.pin_patches is None
     record = old.record or (_selected(old, case.policy, case) if refused else None)
-    if record is None:
+    # A job that may be mixed needs no pin any more, while there is still time.
+    if record is None or (case.may_mix and not old.started and not old.template_fixed):
         return None
     key, values = record.key, record.values
     had = {role.name: role for role in old.device_roles if requires(role, key, values)}

@@ -37,14 +37,15 @@ class Pod:
 class Promise:
     """A pin that this replica has given and whose pods are not bound yet.
 
-    `pods` pods of `job` in `namespace`, each with `devices` of `resource`, are to come to nodes of `product`. `job` is
-    empty where the name is still to be generated. `given_at` is in seconds since the epoch.
+    `pods` pods of `job` in `namespace`, each with `devices` of `resource`, are to come to nodes of one of `products`,
+    which are several where the job is pinned to models that count as one. `job` is empty where the name is still to be
+    generated. `given_at` is in seconds since the epoch.
     """
 
     given_at: float
     namespace: str
     job: str
-    product: str
+    products: tuple[str, ...]
     resource: str
     devices: int
     pods: int

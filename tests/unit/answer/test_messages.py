@@ -15,7 +15,10 @@ from webhook.answer.texts import texts
 from webhook.answer.warnings import warnings
 from webhook.catalog.codes import codes
 from webhook.cli import main
-from webhook.model.policy import Policy, RoomRule, TabledMemory, ValidationAction
+from webhook.fleet.build import build_fleet
+from webhook.fleet.nodes import read_node
+from webhook.model.fleet import Fleet
+from webhook.model.policy import Likeness, PinWhen, Policy, RoomRule, TabledMemory, ValidationAction
 from webhook.model.request import Stage, User
 from webhook.model.verdict import Review, Verdict
 
@@ -76,6 +79,17 @@ def micro_batch_for_all() -> Json:
     return pytorchjob(spec, workers=4, memory_fixed="2Gi", memory_per_sample="2Gi")
 
 
+NEVER = Policy(pin_when=PinWhen.NEVER)
+ALIKE = Policy(likeness=Likeness.EQUIVALENT)
+A100_PCIE = Card("NVIDIA-A100-80GB-PCIe", 81_920, "ampere", (8, 0))
+LIKE = nodes((A100_80GB, 2, 4), (A100_PCIE, 2, 4), (RTX_5090, 4, 4))
+
+
+def all_in_use() -> Fleet:
+    read = [node for one in demo_nodes() if (node := read_node(one)) is not None]
+    return build_fleet(read, used={node.name: {"nvidia.com/gpu": 4, "pods": 1} for node in read})
+
+
 TABLE = Policy(tabled=(TabledMemory(2048, 684, image="*/train*", args=(("--arch", "vit"),)),))
 
 
@@ -116,6 +130,11 @@ DENIALS = {
     "not pinned": ask(pytorchjob(memory_per_device="44Gi"), stage=Stage.VALIDATE),
     "widened while it runs": widened_while_it_runs(),
     "two vendors": on_two_vendors(),
+    "memory, mixed on purpose": ask(ddp("--per_device_train_batch_size", "64"), policy=NEVER),
+    "room, mixed on purpose": ask(pytorchjob(pod(gpus=4), workers=5, memory_per_device="20Gi"), policy=NEVER),
+    "room, models that count as one": ask(
+        pytorchjob(pod(gpus=4), workers=5, memory_per_device="44Gi"), LIKE, policy=ALIKE
+    ),
 }
 
 
@@ -178,6 +197,13 @@ WARN = Policy(validation_action=ValidationAction.WARN)
 
 WARNINGS = {
     "pinned": ask(pytorchjob(memory_per_device="44Gi")),
+    "pinned to models that count as one": ask(pytorchjob(memory_per_device="44Gi"), LIKE, policy=ALIKE),
+    "mixed on purpose": ask(pytorchjob(memory_per_device="20Gi"), policy=NEVER),
+    "mixed on purpose, memory of the smallest": ask(
+        ddp("--per_device_train_batch_size", "64", workers=2), [*demo_nodes(), unlabelled()], policy=NEVER
+    ),
+    "mixed on purpose, no figures": ask(pytorchjob(), nodes((RTX_5090, 2, 4), (gpu_card(60), 2, 4)), policy=NEVER),
+    "no room now": ask(pytorchjob(memory_per_device="44Gi"), all_in_use()),
     "pinned, memory unknown": ask(pytorchjob()),
     "pinned, the batch alone is missing": ask(pytorchjob(memory_fixed="2Gi", memory_per_sample="684Mi")),
     "pinned, only a bound is known": ask(without_a_batch("full_shard")),

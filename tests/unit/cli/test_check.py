@@ -213,6 +213,7 @@ SHAPE: Json = {
 KEYS = {
     *SHAPE,
     *("source", "verdict", "wouldBe", "policy", "outside", "models", "patch", "findings", "suggestions"),
+    "straggler",
 }
 
 
@@ -235,16 +236,33 @@ def test_every_key_is_always_there(check: Check, output: str) -> None:
             assert item[name] is None or set(item[name]) == keys
         for one in item["pool"]["candidates"]:
             assert set(one) == {
-                *("model", "memoryMib", "usableMib", "nodes", "devicesThere", "devicesNow"),
+                *("model", "models", "memoryMib", "usableMib", "nodes", "devicesThere", "devicesNow"),
                 *("feasible", "because", "chosen"),
             }
         for one in item["findings"]:
             assert set(one) == {"code", "severity", "field", "message"}
         for one in item["suggestions"]:
-            assert set(one) == {"change", "field", "value", "model", "patch"}
+            assert set(one) == {"change", "field", "value", "model", "models", "patch"}
         for one in (item["job"] or {"roles": []})["roles"]:
             assert set(one) == {"name", "pods", "gang", "device", "devices"}
     assert document["items"][3]["suggestions"] != []
+
+
+def test_what_mixing_would_cost_is_told_of_a_pinned_job(check: Check) -> None:
+    result = check(PINNED, options=("-o", "json"))
+    (item,) = listed(result)["items"]
+    assert item["straggler"] == {
+        "slow": RTX_5090.product,
+        "fast": RTX_PRO_6000.product,
+        "leastPercent": 0,
+        "leastBy": "bandwidth",
+        "mostPercent": 55,
+        "mostBy": "compute",
+        "unusedMib": RTX_PRO_6000.memory_mib - RTX_5090.memory_mib,
+    }
+    told = "RTX-5090 ranks would make the RTX-PRO-6000-Blackwell-Server ranks wait 0–55 % of each step"
+    assert told in check(PINNED).stdout
+    assert told not in check(DENIED).stdout
 
 
 def test_the_figures_of_a_pinned_job_are_those_of_the_decision(check: Check) -> None:

@@ -2,7 +2,8 @@
 
 from dataclasses import replace
 
-from tests.samples import ask, demo_nodes, fleet, job, pytorchjob
+from controlplane.nodes import H100, RTX_PRO_6000
+from tests.samples import ask, demo_nodes, fleet, job, nodes, pytorchjob
 from webhook.cluster.world import Worlds
 from webhook.model.fleet import Fleet
 from webhook.model.pods import Pod, Promise
@@ -36,7 +37,22 @@ def bound(node: str, **changes: object) -> Pod:
 def test_a_pin_promises_what_the_job_asks_for() -> None:
     worlds, outcome, _ = given()
     product = outcome.decision.models[0].product
-    assert promises(worlds) == (Promise(1000.0, "team-a", "ddp", product, GPU, devices=2, pods=4),)
+    assert promises(worlds) == (Promise(1000.0, "team-a", "ddp", (product,), GPU, devices=2, pods=4),)
+
+
+def test_a_pin_to_models_that_count_as_one_promises_devices_of_any_of_them() -> None:
+    known = fleet([*demo_nodes(), *nodes((H100, 2, 4))])
+    policy = Policy(classes=((RTX_PRO_6000.product, H100.product),))
+    outcome = ask(pytorchjob(memory_per_device="44Gi"), known, policy=policy)
+    worlds = Worlds(policy, known)
+    worlds.promise(outcome)
+    both = (H100.product, RTX_PRO_6000.product)
+    assert promises(worlds) == (Promise(1000.0, "team-a", "ddp", both, GPU, devices=2, pods=4),)
+    for node in known.nodes:
+        before = sum(one.pods for one in promises(worlds))
+        worlds.settled(bound(node.name))
+        kept = node.labels["nvidia.com/gpu.product"] in both
+        assert before - sum(one.pods for one in promises(worlds)) == int(kept)
 
 
 def test_a_dry_run_the_validating_stage_and_an_admission_promise_nothing() -> None:
