@@ -1,11 +1,16 @@
 """Of the candidates left, which one."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import TypeAlias
 
+from webhook.decision.notes import Chosen, Criterion, Narrowed, Tell, untold
 from webhook.model.demand import Demand
 from webhook.model.job import PinRecord
 from webhook.model.policy import Policy, RoomRule, Strategy
 from webhook.model.verdict import Candidate, Out
+
+_Rank: TypeAlias = Callable[[Candidate], float]
+"""Of candidates, those with the lowest stay."""
 
 
 def choose(
@@ -15,6 +20,7 @@ def choose(
     recorded: Callable[[Candidate], bool],
     *,
     grouped: bool = False,
+    tell: Tell = untold,
 ) -> Candidate:
     """The best of `among`, which must not be empty, in this order: has room, fits by the likely figure (where none
     does, the largest), fits at the high end, the whole gang fits *now*, the policy's strategy, what was `recorded`
@@ -23,17 +29,12 @@ def choose(
     Where *now* is not known, *there* stands for it. A `grouped` pod is decided with others that are objects of their
     own, perhaps by another replica that sees other pods: its choice rests on nothing that a moment changes.
     """
-    strategy = _unknown_demand if policy.strategy is None and not demand.known else _STRATEGIES[policy.strategy]
-
-    def rank(one: Candidate) -> tuple[object, ...]:
-        short = policy.room is not RoomRule.IGNORE and (Out.ROOM in one.out or Out.UNREACHABLE in one.out)
-        doubt = (one.unlikely, -one.usable_mib if one.unlikely else 0, one.risk)
-        if grouped:
-            return (short, *doubt, -one.devices, one.model.name)
-        waits = policy.room is not RoomRule.IGNORE and one.waits
-        return (short, *doubt, waits, *strategy(one, policy), not recorded(one), one.model.name)
-
-    return min(among, key=rank)
+    if len(among) == 1:
+        tell(Chosen(among, ()))
+        return among[0]
+    narrowed = tuple(_narrowed(among, _criteria(demand, policy, recorded, grouped=grouped)))
+    tell(Chosen(among, narrowed))
+    return narrowed[-1].left[0]
 
 
 def names_model(record: PinRecord | None) -> Callable[[Candidate], bool]:
@@ -42,32 +43,55 @@ def names_model(record: PinRecord | None) -> Callable[[Candidate], bool]:
     return lambda one: one.model.product in values
 
 
-def _most_free(one: Candidate, _: Policy) -> tuple[float, ...]:
-    return (-(one.devices if one.devices_now is None else one.devices_now),)
+def _narrowed(among: tuple[Candidate, ...], criteria: Iterator[tuple[Criterion, _Rank]]) -> Iterator[Narrowed]:
+    """Each criterion with those that are as good by it as the best of those before, until one is left."""
+    for criterion, rank in criteria:
+        ranks = [rank(one) for one in among]
+        best = min(ranks)
+        among = tuple(one for one, its in zip(among, ranks, strict=True) if its == best)
+        yield Narrowed(criterion, among)
+        if len(among) == 1:
+            return
+    yield Narrowed(Criterion.NAME, (min(among, key=lambda one: one.model.name),))
 
 
-def _best_fit(one: Candidate, _: Policy) -> tuple[float, ...]:
-    return (one.usable_mib,)
+def _criteria(
+    demand: Demand, policy: Policy, recorded: Callable[[Candidate], bool], *, grouped: bool
+) -> Iterator[tuple[Criterion, _Rank]]:
+    """All but the name, in their order."""
+    ranks = policy.room is not RoomRule.IGNORE
+    if ranks:
+        yield Criterion.ROOM, lambda one: Out.ROOM in one.out or Out.UNREACHABLE in one.out
+    yield Criterion.LIKELY, lambda one: one.unlikely
+    yield Criterion.LARGEST_UNLIKELY, lambda one: -one.usable_mib if one.unlikely else 0
+    yield Criterion.HIGH, lambda one: one.risk
+    if grouped:
+        yield Criterion.MOST_DEVICES, lambda one: -one.devices
+        return
+    if ranks:
+        yield Criterion.NOW, lambda one: one.waits
+    yield _strategy(demand, policy)
+    yield Criterion.RECORDED, lambda one: not recorded(one)
 
 
-def _largest(one: Candidate, _: Policy) -> tuple[float, ...]:
-    return (-one.usable_mib,)
+def _strategy(demand: Demand, policy: Policy) -> tuple[Criterion, _Rank]:
+    match policy.strategy:
+        case None if not demand.known:
+            return Criterion.SAFEST, _safest
+        case None | Strategy.MOST_FREE:
+            return Criterion.MOST_FREE, lambda one: -(one.devices if one.devices_now is None else one.devices_now)
+        case Strategy.BEST_FIT:
+            return Criterion.BEST_FIT, lambda one: one.usable_mib
+        case Strategy.LARGEST:
+            return Criterion.LARGEST, lambda one: -one.usable_mib
+        case Strategy.ORDERED:
+            return Criterion.ORDERED, lambda one: _place(one, policy.order)
 
 
-def _ordered(one: Candidate, policy: Policy) -> tuple[float, ...]:
-    names = [name for name in policy.order if name in (one.model.product, one.model.name)]
-    return (policy.order.index(names[0]) if names else len(policy.order),)
+def _safest(one: Candidate) -> float:
+    """Of an unknown demand: the larger memory among those with room now; where none has, most devices *there*."""
+    return -one.usable_mib if not one.out and not one.waits else -one.devices
 
 
-def _unknown_demand(one: Candidate, _: Policy) -> tuple[float, ...]:
-    """The larger memory is the safer guess among those with room now; where none has, most devices *there*."""
-    return (-one.usable_mib,) if not one.out and not one.waits else (-one.devices,)
-
-
-_STRATEGIES = {
-    None: _most_free,
-    Strategy.MOST_FREE: _most_free,
-    Strategy.BEST_FIT: _best_fit,
-    Strategy.LARGEST: _largest,
-    Strategy.ORDERED: _ordered,
-}
+def _place(one: Candidate, order: tuple[str, ...]) -> int:
+    return next((place for place, name in enumerate(order) if name in (one.model.product, one.model.name)), len(order))

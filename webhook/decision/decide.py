@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from webhook.decision.choice import choose, names_model
+from webhook.decision.notes import Kept, Pooled, Rule, Tell, untold
 from webhook.decision.pin import pin_to
 from webhook.decision.pool import TargetPool, candidates, packs, target_pool, told
 from webhook.decision.scope import Scope, Treatment, scope
@@ -20,7 +21,8 @@ PROMISED_FOR_S = 60
 """What a pin takes counts as in use for so long, or until its pods are bound."""
 
 _EVERY_GATE = frozenset(Out)
-_REACH = frozenset({Out.UNREACHABLE})
+_MEMORY = frozenset({Out.MEMORY})
+_BUT_ROOM = _EVERY_GATE - {Out.ROOM}
 
 SPREAD_PERCENT = 2
 """One product's memory may differ by this much (ECC, drivers) before it is worth telling."""
@@ -30,7 +32,7 @@ SPREAD_PERCENT = 2
 class Case:
     """One job before the gates. `keep` is the pin recorded in the old object of an UPDATE: it stays while it passes;
     `on_update`: an UPDATE is never denied for room. `promises` are the pins given lately; `grouped`: the pod is one of
-    several that are objects of their own."""
+    several that are objects of their own. `tell` hears what the decision goes through."""
 
     job: TrainingJob
     sized: Sized
@@ -41,6 +43,7 @@ class Case:
     on_update: bool = False
     promises: tuple[Promise, ...] = ()
     grouped: bool = False
+    tell: Tell = untold
 
     @property
     def scope(self) -> Scope:
@@ -65,6 +68,7 @@ def decide(case: Case) -> Decision:
 
 def decide_in(pool: TargetPool, case: Case) -> Decision:
     """The decision in a pool that has been computed (the validating stage leaves out models it has just met)."""
+    case.tell(Pooled(pool))
     treatment = case.scope.treatment
     gang = treatment is Treatment.ONE_MODEL
     weighed = candidates(pool, case.sized.demand, case.policy, gang=gang, promises=_unbound(case))
@@ -79,6 +83,14 @@ def decide_in(pool: TargetPool, case: Case) -> Decision:
     if all(one.memory_out for one in weighed):
         return _memory_denies(pool, case, figures)
     return _TREAT[treatment](pool, case, weighed, figures)
+
+
+def gates(case: Case) -> frozenset[Out]:
+    """What may leave a candidate out."""
+    if case.scope.treatment is not Treatment.ONE_MODEL:
+        return _MEMORY
+    # A model that a role's own selectors exclude is no matter of room.
+    return _BUT_ROOM if case.policy.room is RoomRule.IGNORE else _EVERY_GATE
 
 
 def no_node(job: TrainingJob) -> Finding:
@@ -110,9 +122,8 @@ def _one_model(pool: TargetPool, case: Case, weighed: tuple[Candidate, ...], fig
     """Coupled ranks: one candidate with memory and room for the gang."""
     policy = case.policy
     fitting = tuple(one for one in weighed if not one.memory_out)
-    # A model that a role's own selectors exclude is no matter of room.
-    gates = _REACH if policy.room is RoomRule.IGNORE else _EVERY_GATE
-    roomy = tuple(one for one in fitting if gates.isdisjoint(one.out))
+    standing = gates(case)
+    roomy = tuple(one for one in fitting if standing.isdisjoint(one.out))
     findings: list[Finding] = []
     if not roomy:
         withheld = _room_withheld(pool, case)
@@ -129,9 +140,11 @@ def _one_model(pool: TargetPool, case: Case, weighed: tuple[Candidate, ...], fig
     chosen = next((one for one in roomy if kept(one)), None)
     if case.keep is not None and chosen is None:
         findings.append(Finding("SST105", facts={"values": ", ".join(case.keep.values)}))
+    if case.keep is not None and chosen is not None:
+        case.tell(Kept(case.keep, chosen))
     if chosen is None:
         recorded = names_model(case.job.record)
-        chosen = choose(roomy, case.sized.demand, policy, recorded, grouped=case.grouped)
+        chosen = choose(roomy, case.sized.demand, policy, recorded, grouped=case.grouped, tell=case.tell)
     findings.extend(_of_chosen(pool, case, weighed, chosen))
     if not chosen.out and not packs(pool, chosen.model):
         findings.append(Finding("SST401", "", {"model": chosen.model.name}, "packing", Action.WARN))
@@ -177,6 +190,8 @@ def _child(case: Case) -> Decision:
     if not case.job.device_roles:
         return Decision(Verdict.ADMIT)
     pool = target_pool(case.job, case.fleet)
+    case.tell(Rule.CHILD)
+    case.tell(Pooled(pool))
     figures = told(pool, candidates(pool, case.sized.demand, case.policy, gang=False))
     names = ", ".join(model.name for model in pool.models)
     findings = (Finding("SST303", facts={"models": names}),) if len(pool.models) > 1 else ()
@@ -194,7 +209,7 @@ def _pinned(
     gang: bool,
 ) -> Decision:
     models = tuple(one.model for one in left)
-    pin = pin_to(pool, models, case.policy, gang=gang)
+    pin = pin_to(pool, models, case.policy, gang=gang, tell=case.tell)
     if pin is None:
         findings.append(_unpinnable(case.job, models))
         return Decision(Verdict.ADMIT, figures, findings=tuple(findings))
