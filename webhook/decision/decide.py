@@ -85,12 +85,12 @@ def decide_in(pool: TargetPool, case: Case) -> Decision:
     return _TREAT[treatment](pool, case, weighed, figures)
 
 
-def gates(case: Case) -> frozenset[Out]:
+def gates(treatment: Treatment, policy: Policy) -> frozenset[Out]:
     """What may leave a candidate out."""
-    if case.scope.treatment is not Treatment.ONE_MODEL:
+    if treatment is not Treatment.ONE_MODEL:
         return _MEMORY
     # A model that a role's own selectors exclude is no matter of room.
-    return _BUT_ROOM if case.policy.room is RoomRule.IGNORE else _EVERY_GATE
+    return _BUT_ROOM if policy.room is RoomRule.IGNORE else _EVERY_GATE
 
 
 def no_node(job: TrainingJob) -> Finding:
@@ -122,7 +122,7 @@ def _one_model(pool: TargetPool, case: Case, weighed: tuple[Candidate, ...], fig
     """Coupled ranks: one candidate with memory and room for the gang."""
     policy = case.policy
     fitting = tuple(one for one in weighed if not one.memory_out)
-    standing = gates(case)
+    standing = gates(Treatment.ONE_MODEL, policy)
     roomy = tuple(one for one in fitting if standing.isdisjoint(one.out))
     findings: list[Finding] = []
     if not roomy:

@@ -25,10 +25,11 @@ class ByTerms(NamedTuple):
 
 
 class ByRequirement(NamedTuple):
-    """One expression or field of a term."""
+    """One expression of a term, or one of its fields."""
 
     requirement: Requirement
     nodes: Nodes
+    of_field: bool = False
 
 
 class ByName(NamedTuple):

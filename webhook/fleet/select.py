@@ -50,7 +50,7 @@ def required(fleet: Fleet, term: Term) -> Iterator[ByRequirement]:
     for requirement in term.expressions:
         yield ByRequirement(requirement, _labelled(fleet, requirement))
     for requirement in term.fields:
-        yield ByRequirement(requirement, _named(fleet, requirement))
+        yield ByRequirement(requirement, _named(fleet, requirement), of_field=True)
 
 
 def held_back(fleet: Fleet, placement: Placement) -> Nodes:
