@@ -10,7 +10,8 @@ from rich.table import Table
 
 from webhook.answer.wording import one_line
 
-_WIDTH = 120
+WIDTH = 120
+"""Columns, where there is no terminal that says how many."""
 _NARROWEST = 60
 _NUMBERS = frozenset({"PODS", "AT LEAST", "IN ALL", "NODES", "LEFT OUT", "THERE", "NOW", "LOW", "LIKELY", "HIGH"})
 _LONGEST = 200
@@ -21,7 +22,7 @@ def put(printed: str | Table, indent: int) -> None:
     if isinstance(printed, str):
         click.echo(f"{' ' * indent}{one_line(printed)}")
         return
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else _WIDTH
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else WIDTH
     console = Console(width=max(width - indent, _NARROWEST), highlight=False, markup=False, emoji=False)
     with console.capture() as captured:
         console.print(printed)

@@ -1,5 +1,6 @@
 """The story of a decision, as text for a person and as the document that programs read."""
 
+import textwrap
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -8,9 +9,9 @@ from rich.table import Table
 
 from webhook.answer.document import document
 from webhook.answer.message import why_not
-from webhook.answer.wording import gib, need
+from webhook.answer.wording import gib, need, one_line
 from webhook.cli.check import consequences, verdict
-from webhook.cli.printing import cut, put, table
+from webhook.cli.printing import WIDTH, cut, put, table
 from webhook.decision.landing import Landing, Step
 from webhook.decision.nearest import Near, Nearest
 from webhook.decision.notes import Criterion, Key, Rule, Tried
@@ -23,15 +24,15 @@ from webhook.model.placement import Pointer
 from webhook.model.verdict import Candidate, Out, Review
 
 _RULES = {
-    Rule.NOT_OURS: "an update of an object that is out of scope: admitted",
-    Rule.CHILD: "made by what was decided already: judged for itself alone, never pinned, never denied",
-    Rule.NOT_STARTED: "an update of a job that has not started: decided anew, the pin that it has kept while it passes",
-    Rule.WITHOUT_OUR_PIN: "decided as if our own pin were not in it",
-    Rule.OUR_PIN_STAYS: "our own pin cannot be taken out here: decided again with it, as the submitter's",
-    Rule.STARTED: "an update of a job that runs: denied only for what this update makes worse, and never pinned",
-    Rule.PUT_BACK: "the update dropped the pin: it is put back",
-    Rule.UNCHANGED: "an update that changes nothing of devices, batch, selectors or affinity: admitted",
-    Rule.NOT_WRITABLE: "the kind's own webhook would refuse this pin in an update: admitted without it",
+    Rule.NOT_OURS: "An update of an object that is out of scope: admitted.",
+    Rule.CHILD: "Made by what was decided already: judged for itself alone, never pinned, never denied.",
+    Rule.NOT_STARTED: "An update of a job that has not started: decided anew. The pin that it has stays while it passes.",
+    Rule.WITHOUT_OUR_PIN: "Decided as if our own pin were not in it: it is no wish of the submitter's.",
+    Rule.OUR_PIN_STAYS: "Our own pin cannot be taken out here: decided again with it, as if it were the submitter's.",
+    Rule.STARTED: "An update of a job that runs: denied only for what this update makes worse, and never pinned.",
+    Rule.PUT_BACK: "The update dropped the pin: it is put back.",
+    Rule.UNCHANGED: "An update that changes nothing of devices, batch, selectors or affinity: admitted.",
+    Rule.NOT_WRITABLE: "The kind's own webhook would refuse this pin in an update: admitted without it.",
 }
 _TREATMENTS = {
     Treatment.NONE: "Nothing to decide: the coupling is out of scope.",
@@ -75,8 +76,8 @@ def show_story(review: Review, story: Story | None, indent: int) -> None:
     """Print all of it, ending with the verdict."""
     if story is not None:
         for told in _told(story):
-            if told == "":
-                click.echo()
+            if isinstance(told, str):
+                click.echo("\n".join(_wrapped(told, indent)))
             else:
                 put(told, indent)
         click.echo()
@@ -85,12 +86,26 @@ def show_story(review: Review, story: Story | None, indent: int) -> None:
         click.echo(f"{' ' * indent}{line}".rstrip())
 
 
+def _wrapped(text: str, indent: int) -> list[str]:
+    """The text in lines; one of what cannot be parted may be longer."""
+    start = " " * indent
+    lines = textwrap.wrap(
+        one_line(text),
+        WIDTH,
+        initial_indent=start,
+        subsequent_indent=f"{start}  ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return lines or [""]
+
+
 def _told(story: Story) -> Iterator[str | Table]:
     """Lines and tables; an empty line is one between two parts."""
     review = story.review
     yield ""
     yield _TREATMENTS[story.treatment]
-    yield from (f"Update: {_RULES[rule]}." for rule in story.rules)
+    yield from (_RULES[rule] for rule in story.rules)
     for landing in story.landings:
         yield ""
         yield f"Where pods of {', '.join(role.name for role in landing.roles)} may land:"
@@ -102,7 +117,7 @@ def _told(story: Story) -> Iterator[str | Table]:
         yield f"Demand: {need(review.demand) or 'not known'}"
         if story.parts:
             yield _parts(story)
-        yield from (f"assumed: {one}" for one in review.demand.assumptions)
+        yield from (f"- {one}" for one in review.demand.assumptions)
     if review.decision.pool.candidates:
         yield ""
         yield f"Candidates (usable is memory less the policy's reserve of {review.policy.reserve_mib:g} MiB):"
@@ -113,30 +128,35 @@ def _told(story: Story) -> Iterator[str | Table]:
     if story.keys is not None:
         yield ""
         chosen = ", ".join(model.name for model in review.decision.models)
-        yield f"Label keys to leave {chosen or 'the chosen'} alone by:"
+        yield f"Label keys that might leave {chosen or 'the chosen'} and nothing else:"
         yield _keys(story.keys.keys, story.keys.nodes, story.keys.pin.key if story.keys.pin else "")
 
 
 def _steps(landing: Landing) -> Table:
     rows = table(("STEP", "NODES", "LEFT OUT", "AT"))
     rows.add_row("all nodes with accelerators", str(landing.every), "", "")
+    device, *others = landing.steps
+    _row(rows, f"offers {landing.roles[0].device}", device)
     enough: list[str] = []
-    for step in landing.steps:
-        if step.before == step.left and isinstance(step.limit, ByTaint):
-            continue
-        if step.before == step.left and isinstance(step.limit, ByResource) and step is not landing.steps[0]:
+    for step in others:
+        if not step.before:
+            return rows
+        if step.left == step.before and isinstance(step.limit, ByResource):
             enough.append(_limit(step.limit).removeprefix("requests "))
-            continue
-        offers = isinstance(step.limit, ByResource) and step is landing.steps[0]
-        told = f"offers {landing.roles[0].device}" if offers else _limit(step.limit)
-        _row(rows, told, step, dotted(step.at))
-        several = len(step.terms) > 1
-        for number, term in enumerate(step.terms, 1):
-            for one in term:
-                _row(rows, f"  {f'term {number}: ' if several else ''}{_limit(one.limit)}", one)
-    if enough:
+        elif step.left < step.before or not isinstance(step.limit, ByTaint):
+            _row(rows, _limit(step.limit), step, _at(step))
+            for number, term in enumerate(step.terms, 1):
+                which = f"term {number}: " if len(step.terms) > 1 else ""
+                for one in term:
+                    _row(rows, f"  {which}{_limit(one.limit)}", one)
+    if enough and landing.nodes:
         rows.add_row(cut(f"requests {', '.join(enough)}"), str(landing.nodes), "", "")
     return rows
+
+
+def _at(step: Step) -> str:
+    """What of the pod spec says it; an affinity's whole path would only push the figures aside."""
+    return "affinity.nodeAffinity" if isinstance(step.limit, ByTerms) else dotted(step.at)
 
 
 def _row(rows: Table, told: str, step: Step, at: str = "") -> None:
@@ -241,7 +261,7 @@ def _names(among: Iterable[Candidate]) -> str:
 def _choice(story: Story) -> Iterator[str | Table]:
     if story.kept is not None:
         yield ""
-        yield f"Choice: {story.kept.candidate.model.name}, which it is pinned to already."
+        yield f"Choice: {story.kept.candidate.model.name}, which an earlier pin names."
     if story.chosen is None:
         return
     yield ""

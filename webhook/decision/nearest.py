@@ -1,7 +1,7 @@
 """Where a limit leaves no node: what would have been near."""
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -11,8 +11,8 @@ from webhook.model.fleet import Fleet, Nodes
 from webhook.model.placement import Operator
 
 _MOST = 3
-_ALIKE = 0.5
-"""How alike two spellings must be to be told, as difflib measures it."""
+_LEAST = 0.5
+"""How alike two spellings must be to be told, as difflib measures it (0 to 1)."""
 
 
 class Nearest(StrEnum):
@@ -61,12 +61,16 @@ def near(limit: Limit, nodes: Nodes, fleet: Fleet) -> Near | None:
 def _label(key: str, wanted: tuple[str, ...], nodes: Nodes, fleet: Fleet) -> Near:
     index = fleet.labels.get(key)
     if index is None or not index.present:
-        return Near(Nearest.LABELS, tuple(difflib.get_close_matches(key, sorted(fleet.labels), _MOST, _ALIKE)))
+        return Near(Nearest.LABELS, _like((key,), fleet.labels, least=_LEAST))
     return Near(Nearest.VALUES, _like(wanted, (value for value, bits in index.items() if bits & nodes)))
 
 
-def _like(wanted: Iterable[str], there: Iterable[str]) -> tuple[str, ...]:
-    """A few of those that are there, the most alike first."""
-    wanted, known = tuple(wanted), sorted(there)
-    alike = (one for each in wanted for one in difflib.get_close_matches(each, known, _MOST, _ALIKE))
-    return tuple(dict.fromkeys((*alike, *known)))[:_MOST]
+def _like(wanted: Sequence[str], there: Iterable[str], least: float = 0) -> tuple[str, ...]:
+    """A few of those that are there, the most alike first: one that holds what is wanted ("H100") before all others."""
+    alike = {one: max((_alike(each, one) for each in wanted), default=0) for one in there}
+    return tuple(sorted((one for one in alike if alike[one] >= least), key=lambda one: (-alike[one], one))[:_MOST])
+
+
+def _alike(one: str, other: str) -> float:
+    one, other = one.casefold(), other.casefold()
+    return 1 if one and one in other else difflib.SequenceMatcher(None, one, other).ratio()
