@@ -14,7 +14,7 @@ from webhook.cli.check import consequences, verdict
 from webhook.cli.printing import WIDTH, cut, put, table
 from webhook.decision.landing import Landing, Step
 from webhook.decision.nearest import Near, Nearest
-from webhook.decision.notes import Criterion, Key, Rule, Tried
+from webhook.decision.notes import Criterion, Key, Rule, Tried, Unpinned
 from webhook.decision.scope import Treatment
 from webhook.decision.story import Gate, Story
 from webhook.fleet.limits import ByName, ByProduct, ByRequirement, ByResource, BySelector, ByTaint, ByTerms, Limit
@@ -26,7 +26,7 @@ from webhook.model.verdict import Candidate, Out, Review
 _RULES = {
     Rule.NOT_OURS: "An update of an object that is out of scope: admitted.",
     Rule.CHILD: "Made by what was decided already: judged for itself alone, never pinned, never denied.",
-    Rule.NOT_STARTED: "An update of a job that has not started: decided anew. The pin that it has stays while it passes.",
+    Rule.NOT_STARTED: "An update of a job that has not started: decided anew. Its pin stays while it passes.",
     Rule.WITHOUT_OUR_PIN: "Decided as if our own pin were not in it: it is no wish of the submitter's.",
     Rule.OUR_PIN_STAYS: "Our own pin cannot be taken out here: decided again with it, as if it were the submitter's.",
     Rule.STARTED: "An update of a job that runs: denied only for what this update makes worse, and never pinned.",
@@ -35,7 +35,7 @@ _RULES = {
     Rule.NOT_WRITABLE: "The kind's own webhook would refuse this pin in an update: admitted without it.",
 }
 _TREATMENTS = {
-    Treatment.NONE: "Nothing to decide: the coupling is out of scope.",
+    Treatment.NONE: "Out of scope: there is nothing to decide.",
     Treatment.MEMORY_ONLY: "Its pods do not wait for one another: memory alone is looked at.",
     Treatment.NOT_OUT: "It runs on one node: it is kept off the models without the memory, and not narrowed further.",
     Treatment.ONE_MODEL: "Its ranks wait for one another: all of them on one model.",
@@ -59,6 +59,10 @@ _CRITERIA = {
     Criterion.MOST_DEVICES: "most devices there (pods of a group: nothing that a moment changes)",
     Criterion.RECORDED: "pinned to before",
     Criterion.NAME: "first by name",
+}
+_UNPINNED = {
+    Unpinned.NEVER: "No pin: the policy says so (pin.when: Never).",
+    Unpinned.ALONE: "No pin: its pods can land on no other model.",
 }
 _BYTES = ("memory", "ephemeral-storage", "hugepages-")
 _TRIED = {
@@ -125,6 +129,8 @@ def _told(story: Story) -> Iterator[str | Table]:
         yield ""
         yield _gates(story.gates)
     yield from _choice(story)
+    if story.unpinned is not None:
+        yield _UNPINNED[story.unpinned]
     if story.keys is not None:
         yield ""
         chosen = ", ".join(model.name for model in review.decision.models)
@@ -265,13 +271,14 @@ def _choice(story: Story) -> Iterator[str | Table]:
     if story.chosen is None:
         return
     yield ""
-    if not story.chosen.narrowed:
+    narrowed = story.chosen.narrowed
+    if not narrowed:
         yield f"Choice: {_names(story.chosen.among)}, there is no other."
         return
     yield f"Choice among {_names(story.chosen.among)}:"
     rows = table(("CRITERION", "BEST BY IT"))
     before = story.chosen.among
-    for criterion, left in story.chosen.narrowed:
+    for criterion, left in narrowed:
         alike = len(left) == len(before)
         if not alike or criterion is not Criterion.LARGEST_UNLIKELY:
             rows.add_row(_CRITERIA[criterion], "all alike" if alike else _names(left))
@@ -333,6 +340,7 @@ def story_document(review: Review, story: Story | None, source: str) -> dict[str
         ]
         if keys
         else [],
+        "unpinned": story.unpinned if story else None,
         "review": document(review, source),
     }
 

@@ -1,16 +1,12 @@
 """Of the candidates left, which one."""
 
 from collections.abc import Callable, Iterator
-from typing import TypeAlias
 
-from webhook.decision.notes import Chosen, Criterion, Narrowed, Tell, untold
+from webhook.decision.notes import Chosen, Criterion, Rank, Tell, untold
 from webhook.model.demand import Demand
 from webhook.model.job import PinRecord
 from webhook.model.policy import Policy, RoomRule, Strategy
 from webhook.model.verdict import Candidate, Out
-
-_Rank: TypeAlias = Callable[[Candidate], float]
-"""Of candidates, those with the lowest stay."""
 
 
 def choose(
@@ -29,12 +25,9 @@ def choose(
     Where *now* is not known, *there* stands for it. A `grouped` pod is decided with others that are objects of their
     own, perhaps by another replica that sees other pods: its choice rests on nothing that a moment changes.
     """
-    if len(among) == 1:
-        tell(Chosen(among, ()))
-        return among[0]
-    narrowed = tuple(_narrowed(among, _criteria(demand, policy, recorded, grouped=grouped)))
-    tell(Chosen(among, narrowed))
-    return narrowed[-1].left[0]
+    criteria = tuple(_criteria(demand, policy, recorded, grouped=grouped))
+    tell(Chosen(among, criteria))
+    return min(among, key=lambda one: [rank(one) for _, rank in criteria])
 
 
 def names_model(record: PinRecord | None) -> Callable[[Candidate], bool]:
@@ -43,22 +36,10 @@ def names_model(record: PinRecord | None) -> Callable[[Candidate], bool]:
     return lambda one: one.model.product in values
 
 
-def _narrowed(among: tuple[Candidate, ...], criteria: Iterator[tuple[Criterion, _Rank]]) -> Iterator[Narrowed]:
-    """Each criterion with those that are as good by it as the best of those before, until one is left."""
-    for criterion, rank in criteria:
-        ranks = [rank(one) for one in among]
-        best = min(ranks)
-        among = tuple(one for one, its in zip(among, ranks, strict=True) if its == best)
-        yield Narrowed(criterion, among)
-        if len(among) == 1:
-            return
-    yield Narrowed(Criterion.NAME, (min(among, key=lambda one: one.model.name),))
-
-
 def _criteria(
     demand: Demand, policy: Policy, recorded: Callable[[Candidate], bool], *, grouped: bool
-) -> Iterator[tuple[Criterion, _Rank]]:
-    """All but the name, in their order."""
+) -> Iterator[tuple[Criterion, Rank]]:
+    """In their order."""
     ranks = policy.room is not RoomRule.IGNORE
     if ranks:
         yield Criterion.ROOM, lambda one: Out.ROOM in one.out or Out.UNREACHABLE in one.out
@@ -67,14 +48,15 @@ def _criteria(
     yield Criterion.HIGH, lambda one: one.risk
     if grouped:
         yield Criterion.MOST_DEVICES, lambda one: -one.devices
-        return
-    if ranks:
-        yield Criterion.NOW, lambda one: one.waits
-    yield _strategy(demand, policy)
-    yield Criterion.RECORDED, lambda one: not recorded(one)
+    else:
+        if ranks:
+            yield Criterion.NOW, lambda one: one.waits
+        yield _strategy(demand, policy)
+        yield Criterion.RECORDED, lambda one: not recorded(one)
+    yield Criterion.NAME, lambda one: one.model.name
 
 
-def _strategy(demand: Demand, policy: Policy) -> tuple[Criterion, _Rank]:
+def _strategy(demand: Demand, policy: Policy) -> tuple[Criterion, Rank]:
     match policy.strategy:
         case None if not demand.known:
             return Criterion.SAFEST, _safest

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from webhook.decision.choice import choose, names_model
-from webhook.decision.notes import Kept, Pooled, Rule, Tell, untold
+from webhook.decision.notes import Kept, Pooled, Rule, Tell, Unpinned, untold
 from webhook.decision.pin import pin_to
 from webhook.decision.pool import TargetPool, candidates, packs, target_pool, told
 from webhook.decision.scope import Scope, Treatment, scope
@@ -149,9 +149,11 @@ def _one_model(pool: TargetPool, case: Case, weighed: tuple[Candidate, ...], fig
     if not chosen.out and not packs(pool, chosen.model):
         findings.append(Finding("SST401", "", {"model": chosen.model.name}, "packing", Action.WARN))
     if policy.pin_when is PinWhen.NEVER:
+        case.tell(Unpinned.NEVER)
         return Decision(Verdict.ADMIT, figures, findings=tuple(findings))
     alone = pool.nodes == pool.models[chosen.model]
     if alone and policy.pin_when is PinWhen.WHEN_MIXED:
+        case.tell(Unpinned.ALONE)
         return Decision(Verdict.ADMIT, figures, models=(chosen.model,), findings=tuple(findings))
     # Where there was a choice, the pin says what it rests on.
     variant = "" if len(roomy) == 1 or case.grouped else "chosen" if chosen.devices_now is None else "free"

@@ -1,6 +1,6 @@
 """What a decision goes through, told to whoever listens while it is made: its story cannot be another one."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple, TypeAlias
@@ -28,6 +28,10 @@ class Criterion(StrEnum):
     NAME = "name"
 
 
+Rank: TypeAlias = Callable[[Candidate], float | str]
+"""What a criterion makes of a candidate: the lowest is the best."""
+
+
 class Narrowed(NamedTuple):
     """A criterion and the candidates that are as good by it as the best of those before it."""
 
@@ -47,8 +51,7 @@ class Tried(StrEnum):
     NOT_ASKED = "notAsked"
 
 
-@dataclass(frozen=True, slots=True)
-class Key:
+class Key(NamedTuple):
     """A label key to pin by: the values that only chosen nodes carry, and how many of these carry one of them."""
 
     key: str
@@ -72,6 +75,13 @@ class Rule(StrEnum):
     NOT_WRITABLE = "notWritable"
 
 
+class Unpinned(StrEnum):
+    """Why one candidate is chosen and no pin is looked for."""
+
+    NEVER = "never"
+    ALONE = "alone"
+
+
 @dataclass(frozen=True, slots=True)
 class Pooled:
     """The target pool that counts from here on; nothing that was told of an earlier one does."""
@@ -89,10 +99,15 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """The choice: criterion by criterion, until one candidate is left."""
+    """What the choice was among, and by which criteria, in their order."""
 
     among: tuple[Candidate, ...]
-    narrowed: tuple[Narrowed, ...]
+    criteria: tuple[tuple[Criterion, Rank], ...]
+
+    @property
+    def narrowed(self) -> tuple[Narrowed, ...]:
+        """The choice criterion by criterion, until one candidate is left."""
+        return tuple(_narrowed(self.among, self.criteria))
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +119,19 @@ class Keys:
     pin: Pin | None
 
 
-Note: TypeAlias = Rule | Pooled | Kept | Chosen | Keys
+Note: TypeAlias = Rule | Unpinned | Pooled | Kept | Chosen | Keys
 Tell: TypeAlias = Callable[[Note], None]
 
 
 def untold(_: Note) -> None:
     """Nobody listens."""
+
+
+def _narrowed(among: tuple[Candidate, ...], criteria: tuple[tuple[Criterion, Rank], ...]) -> Iterator[Narrowed]:
+    for criterion, rank in criteria:
+        if len(among) == 1:
+            return
+        ranks = [(rank(one),) for one in among]
+        best = min(ranks)
+        among = tuple(one for one, its in zip(among, ranks, strict=True) if its == best)
+        yield Narrowed(criterion, among)

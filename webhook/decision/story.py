@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from webhook.decision.decide import gates
 from webhook.decision.landing import Landing, landings
-from webhook.decision.notes import Chosen, Kept, Keys, Note, Pooled, Rule
+from webhook.decision.notes import Chosen, Kept, Keys, Note, Pooled, Rule, Unpinned
 from webhook.decision.scope import Treatment, scope
 from webhook.model.demand import DemandPart
 from webhook.model.verdict import Candidate, Out, Review
@@ -42,6 +42,7 @@ class Story:
     kept: Kept | None
     chosen: Chosen | None
     keys: Keys | None
+    unpinned: Unpinned | None
 
 
 class Listener:
@@ -77,6 +78,7 @@ def _story(review: Review, notes: Sequence[Note]) -> Story | None:
         kept=_last(counts, Kept),
         chosen=_last(counts, Chosen),
         keys=_last(counts, Keys),
+        unpinned=_last(counts, Unpinned),
     )
 
 

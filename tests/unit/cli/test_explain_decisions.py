@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from copy import deepcopy
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +14,27 @@ from syrupy.assertion import SnapshotAssertion
 
 from controlplane.nodes import A100_80GB, H100, RTX_5090, RTX_PRO_6000
 from tests.samples import Json, ask, job, nodes, patched, pod, pytorchjob
-from webhook.cli import main
+from webhook.cli import main, stories
+from webhook.decision.notes import Criterion, Rule, Tried, Unpinned
+from webhook.decision.scope import Treatment
+from webhook.model.verdict import Out
 
 Explain = Callable[..., Result]
 PRODUCT = "nvidia.com/gpu.product"
 KEYS = {
-    *("treatment", "rules", "landings", "demandParts", "reserveMib", "gates", "kept", "choice", "keys", "review"),
+    *(
+        "treatment",
+        "rules",
+        "landings",
+        "demandParts",
+        "reserveMib",
+        "gates",
+        "kept",
+        "choice",
+        "keys",
+        "unpinned",
+        "review",
+    ),
 }
 
 
@@ -149,6 +165,21 @@ def test_without_a_fleet_nothing_is_decided_and_nodes_among_the_files_are_one(tm
 def test_a_denial_is_no_fault_of_the_command_and_a_fleet_that_cannot_be_read_is(explain: Explain) -> None:
     assert explain(pytorchjob(memory_per_device="900Gi")).exit_code == 0
     assert explain(pytorchjob(), known=[*many(), {"apiVersion": "v1"}]).exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("said", "kind"),
+    [
+        (stories._RULES, Rule),
+        (stories._TREATMENTS, Treatment),
+        (stories._GATES, Out),
+        (stories._CRITERIA, Criterion),
+        (stories._TRIED, Tried),
+        (stories._UNPINNED, Unpinned),
+    ],
+)
+def test_there_is_a_sentence_for_each(said: dict[StrEnum, str], kind: type[StrEnum]) -> None:
+    assert set(said) == set(kind)
 
 
 def test_the_fleet_goes_with_a_file() -> None:

@@ -10,12 +10,12 @@ from tests.samples import Json, ask, fleet, nodes, patched, pod, pytorchjob
 from tests.unit.decision import test_claims
 from webhook.decision.landing import Step
 from webhook.decision.nearest import Near, Nearest
-from webhook.decision.notes import Criterion, Rule, Tried
+from webhook.decision.notes import Criterion, Rule, Tried, Unpinned
 from webhook.decision.scope import Treatment
 from webhook.decision.story import Listener, Story
 from webhook.fleet.limits import ByName, ByProduct, ByResource, BySelector, ByTaint, ByTerms
 from webhook.model.job import Coupling
-from webhook.model.policy import Policy, RoomRule, Strategy, TabledMemory
+from webhook.model.policy import PinWhen, Policy, RoomRule, Strategy, TabledMemory
 from webhook.model.verdict import Out
 
 PRODUCT = "nvidia.com/gpu.product"
@@ -81,7 +81,7 @@ def test_roles_that_ask_alike_are_told_once() -> None:
 
 
 def test_each_term_of_an_affinity_is_told_from_where_the_affinity_begins() -> None:
-    terms = (
+    terms: tuple[Json, ...] = (
         term(("zone", "In", ["a"]), (PRODUCT, "NotIn", [H100.product])),
         {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n"]}]},
         {},
@@ -169,7 +169,7 @@ def test_the_choice_is_told_criterion_by_criterion_until_one_is_left() -> None:
 def test_the_last_criterion_told_is_the_one_that_settled_it(
     policy: Policy, declared: dict[str, str], criterion: Criterion
 ) -> None:
-    chosen = told(pytorchjob(workers=2, **declared), policy=policy).chosen
+    chosen = told(pytorchjob(None, workers=2, **declared), policy=policy).chosen
     assert chosen is not None
     assert chosen.narrowed[-1].criterion is criterion
     assert len(chosen.narrowed[-1].left) == 1
@@ -193,6 +193,14 @@ def test_gates_leave_candidates_out_in_their_order() -> None:
     assert [one.reason for one in ignored] == [Out.MEMORY, Out.UNREACHABLE]
     alone = told(pytorchjob(pod(gpus=8), workers=1))
     assert (alone.treatment, [one.reason for one in alone.gates]) == (Treatment.NOT_OUT, [Out.MEMORY])
+
+
+def test_where_no_pin_is_looked_for_why_is_told() -> None:
+    alone = told(pytorchjob(pod(nodeSelector={PRODUCT: H100.product})))
+    assert (alone.unpinned, alone.keys) == (Unpinned.ALONE, None)
+    never = told(pytorchjob(), policy=Policy(pin_when=PinWhen.NEVER))
+    assert (never.unpinned, never.keys) == (Unpinned.NEVER, None)
+    assert told(pytorchjob()).unpinned is None
 
 
 def test_every_label_key_says_what_came_of_it() -> None:
