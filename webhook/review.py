@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from webhook.catalog.codes import action_of
 from webhook.decision.decide import Case, decide
+from webhook.decision.notes import Tell, untold
 from webhook.decision.scope import Treatment
 from webhook.decision.suggest import suggest
 from webhook.decision.update import decide_update
@@ -23,19 +24,20 @@ from webhook.policy.ruling import NOBODY, candidates, gate, language, rule
 from webhook.sizing.demand import size
 
 
-def review(request: Request, world: World) -> Review:
+def review(request: Request, world: World, tell: Tell = untold) -> Review:
     """What Samestep says to one request. Pure: no clock, no network, no state; never raises on any object.
 
-    A denial carries suggestions, each of which went through this same path and was admitted.
+    A denial carries suggestions, each of which went through this same path and was admitted. `tell` hears what the
+    decision goes through (not of what a wrapper holds).
     """
-    outcome = _review(request, world)
+    outcome = _review(request, world, tell=tell)
     if outcome.verdict is not Verdict.DENY or request.stage is not Stage.MUTATE:
         return outcome
     found = suggest(outcome, world.fleet, lambda changed: _review(replace(request, object=changed), world))
     return replace(outcome, suggestions=found)
 
 
-def _review(request: Request, world: World, depth: int = 0) -> Review:
+def _review(request: Request, world: World, depth: int = 0, tell: Tell = untold) -> Review:
     if because := _none_of_ours(request):
         return _outside(request, world, because)
     found = candidates(request, world)
@@ -79,6 +81,7 @@ def _review(request: Request, world: World, depth: int = 0) -> Review:
         promises=world.promises,
         grouped=bool(job.group),
         queued=world.queued,
+        tell=tell,
     )
     decision = _decide(request, case, old if isinstance(old, TrainingJob) else None)
     decision = replace(decision, findings=(*decision.findings, *_of_the_job(case)))
@@ -154,7 +157,7 @@ def _checked(request: Request, world: World, wrapper: Wrapper, depth: int) -> Re
     inside: list[tuple[Held, Review]] = []
     for one in wrapper.held if depth < DEEPEST else ():
         seeing = replace(world, surroundings=one.sees(world.surroundings, request.object))
-        inside.append((one, _review(_creation(request, one), seeing, depth + 1)))
+        inside.append((one, _review(creation_of(request, one), seeing, depth + 1)))
     findings = tuple(
         replace(finding, where=_inside(one, finding.where))
         for one, outcome in inside
@@ -178,7 +181,8 @@ def _untold(one: Held) -> tuple[str, ...]:
     return ("SST301",) if one.refers_to is None else ("SST301", "SST203")
 
 
-def _creation(request: Request, one: Held) -> Request:
+def creation_of(request: Request, one: Held) -> Request:
+    """The request that will create what this one's object holds."""
     return replace(
         request, kind=one.kind, object=one.object, operation="CREATE", old_object=None, stage=Stage.MUTATE, raw={}
     )

@@ -57,7 +57,7 @@ def _table(review: Review) -> Iterator[str]:
     ranked = sorted(review.decision.pool.candidates, key=lambda one: (one.usable_mib, one.name))
     shown = ranked[:_MOST_MODELS]
     rows = [[str(title) for title in words["header"]]]
-    rows += [[one.name, gib(one.memory_mib), str(one.devices), str(one.nodes), _why_not(one, review)] for one in shown]
+    rows += [[one.name, gib(one.memory_mib), str(one.devices), str(one.nodes), why_not(one, review)] for one in shown]
     yield from _aligned(rows)
     if len(ranked) > len(shown):
         yield one_line(words["more"].format(count=len(ranked) - len(shown)))
@@ -69,7 +69,8 @@ def _aligned(rows: list[list[str]]) -> Iterable[str]:
         yield one_line("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)))
 
 
-def _why_not(one: Candidate, review: Review) -> str:
+def why_not(one: Candidate, review: Review) -> str:
+    """Why a candidate cannot be chosen, for its row of a table; a dash where it can."""
     words = texts()["table"]
     job, demand = review.job, review.demand
     if job is None or not one.out:

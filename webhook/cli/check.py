@@ -19,14 +19,13 @@ from webhook.cli.documents import Unreadable, parse_all
 from webhook.cli.options import files_option, policies_option, policy_from
 from webhook.cli.output import dumped
 from webhook.cli.requests import request_of
-from webhook.cli.surroundings import LOOKED_UP, offline, surroundings_from
+from webhook.cli.surroundings import LOOKED_UP
+from webhook.cli.worlds import fleet_option, tells_of_nodes, world_from
 from webhook.decision.scope import scope
 from webhook.intake.admission import NotAReview
 from webhook.model.job import Coupling, TrainingJob
 from webhook.model.policy import Policy
 from webhook.model.verdict import Review, Verdict
-from webhook.model.world import World
-from webhook.policy.kinds import kinds_of
 from webhook.review import review
 
 
@@ -44,13 +43,9 @@ class Item:
     "TrainJob) is looked up among them. Repeatable.",
     required=True,
 )
-@click.option(
-    "--fleet",
-    "fleets",
-    type=click.Path(path_type=Path),
-    multiple=True,
-    help="Nodes: `kubectl get nodes -o yaml` or `samestep fleet --snapshot`. Pods beside them count as what is in use. "
-    "Repeatable.",
+@fleet_option(
+    "Nodes: `kubectl get nodes -o yaml` or `samestep fleet --snapshot`. Pods beside them count as what is in use. "
+    "Repeatable."
 )
 @policies_option()
 @click.option("-o", "--output", type=click.Choice(["text", "json", "yaml"]), default="text", show_default=True)
@@ -63,20 +58,10 @@ def check(
     Exit status: 0 all admitted or pinned, 1 some denied, 2 something could not be read.
     """
     documents, problems = parse_all(files)
-    policy = policy_from(policies)
-    looked_up = [one for one in documents if one.object["kind"] in LOOKED_UP]
-    known = offline(fleets, looked_up, model_labels=policy.model_labels)
-    problems += known.problems
-    if not fleets and all(one.object["kind"] != "Node" for one in looked_up):
+    if not tells_of_nodes(fleets, documents):
         raise click.UsageError("no nodes to decide on: give --fleet FILE (kubectl get nodes -o yaml)")
-    world = World(
-        known.fleet,
-        policy,
-        surroundings_from(documents),
-        kinds=kinds_of(policy),
-        pinned=known.usage.pinned,
-        queued=known.usage.queued,
-    )
+    world, faults = world_from(documents, fleets, policy_from(policies))
+    problems += faults
     items: list[Item] = []
     for one in documents:
         if one.object["kind"] in LOOKED_UP:
@@ -108,18 +93,24 @@ def _text(item: Item) -> str:
     one = item.review
     name = reference(one)["name"] or ""
     named = f"{one.request.namespace}/{name}".removeprefix("/")
-    lines = [f"{item.source}  {one.request.kind.kind} {named}: {one.verdict}"]
-    if one.because:
-        lines[0] += f" ({one.because})"
-    elif one.job is not None:
-        lines[0] += f" ({_coupled(one.job, one.policy)})"
+    return "\n".join([f"{item.source}  {one.request.kind.kind} {named}: {verdict(one)}", *consequences(one)])
+
+
+def verdict(one: Review) -> str:
+    """The verdict and, in brackets, what it rests on."""
+    because = one.because or (_coupled(one.job, one.policy) if one.job else "")
+    return f"{one.verdict} ({because})" if because else str(one.verdict)
+
+
+def consequences(one: Review) -> list[str]:
+    """What a person gets to read, and what is changed: lines that are indented already."""
+    lines: list[str] = []
     if one.verdict is Verdict.DENY:
         lines += [f"  {line}".rstrip() for line in message(one).splitlines()]
     lines += [f"  {line}" for line in warnings(one)]
     if one.decision.pin is not None and one.decision.straggler is not None:
         lines.append(f"  {slowed(one.decision.straggler)}")
-    lines += [f"  {line}" for line in _diff(one)]
-    return "\n".join(lines)
+    return [*lines, *(f"  {line}" for line in _diff(one))]
 
 
 def _coupled(job: TrainingJob, policy: Policy) -> str:

@@ -9,16 +9,16 @@ import click
 from webhook.model.policy import Policy
 from webhook.policy.load import PolicyError, load_policy
 
-_Command = TypeVar("_Command", bound=Callable[..., Any])
+Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-def files_option(told: str, *, required: bool = False) -> Callable[[_Command], _Command]:
+def files_option(told: str, *, required: bool = False) -> Callable[[Command], Command]:
     """`-f FILE`, as often as one likes; `told` says what the files hold."""
     file = click.Path(path_type=Path)
     return click.option("-f", "--filename", "files", type=file, multiple=True, required=required, help=told)
 
 
-def policies_option(told: str = "Directory or file with a TrainingPolicy.") -> Callable[[_Command], _Command]:
+def policies_option(told: str = "Directory or file with a TrainingPolicy.") -> Callable[[Command], Command]:
     """`--policies`; `told` says what they are for."""
     return click.option("--policies", type=click.Path(path_type=Path), help=told)
 

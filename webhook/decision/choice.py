@@ -1,7 +1,8 @@
 """Of the candidates left, which one."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
+from webhook.decision.notes import Chosen, Criterion, Rank, Tell, untold
 from webhook.model.demand import Demand
 from webhook.model.job import PinRecord
 from webhook.model.policy import Policy, RoomRule, Strategy
@@ -15,6 +16,7 @@ def choose(
     recorded: Callable[[Candidate], bool],
     *,
     grouped: bool = False,
+    tell: Tell = untold,
 ) -> Candidate:
     """The best of `among`, which must not be empty, in this order: has room, fits by the likely figure (where none
     does, the largest), fits at the high end, the whole gang fits *now*, the policy's strategy, what was `recorded`
@@ -23,17 +25,9 @@ def choose(
     Where *now* is not known, *there* stands for it. A `grouped` pod is decided with others that are objects of their
     own, perhaps by another replica that sees other pods: its choice rests on nothing that a moment changes.
     """
-    strategy = _unknown_demand if policy.strategy is None and not demand.known else _STRATEGIES[policy.strategy]
-
-    def rank(one: Candidate) -> tuple[object, ...]:
-        short = policy.room is not RoomRule.IGNORE and (Out.ROOM in one.out or Out.UNREACHABLE in one.out)
-        doubt = (one.unlikely, -one.usable_mib if one.unlikely else 0, one.risk)
-        if grouped:
-            return (short, *doubt, -one.devices, one.model.name)
-        waits = policy.room is not RoomRule.IGNORE and one.waits
-        return (short, *doubt, waits, *strategy(one, policy), not recorded(one), one.model.name)
-
-    return min(among, key=rank)
+    criteria = tuple(_criteria(demand, policy, recorded, grouped=grouped))
+    tell(Chosen(among, criteria))
+    return min(among, key=lambda one: [rank(one) for _, rank in criteria])
 
 
 def names_model(record: PinRecord | None) -> Callable[[Candidate], bool]:
@@ -45,37 +39,51 @@ def names_model(record: PinRecord | None) -> Callable[[Candidate], bool]:
     return lambda one: any(model.product in values for model in one.models)
 
 
-def _most_free(one: Candidate, _: Policy) -> tuple[float, ...]:
-    """Most devices left after what is in use, promised and waited for: less than none where there is a queue, so that
-    of two models that are full the one with the shorter queue is taken."""
-    if one.devices_now is None:
-        return (-one.devices,)
-    return (one.short_now - one.devices_now, -one.devices)
+def _criteria(
+    demand: Demand, policy: Policy, recorded: Callable[[Candidate], bool], *, grouped: bool
+) -> Iterator[tuple[Criterion, Rank]]:
+    """In their order."""
+    ranks = policy.room is not RoomRule.IGNORE
+    if ranks:
+        yield Criterion.ROOM, lambda one: Out.ROOM in one.out or Out.UNREACHABLE in one.out
+    yield Criterion.LIKELY, lambda one: one.unlikely
+    yield Criterion.LARGEST_UNLIKELY, lambda one: -one.usable_mib if one.unlikely else 0
+    yield Criterion.HIGH, lambda one: one.risk
+    if grouped:
+        yield Criterion.MOST_DEVICES, lambda one: -one.devices
+    else:
+        if ranks:
+            yield Criterion.NOW, lambda one: one.waits
+        yield _strategy(demand, policy)
+        yield Criterion.RECORDED, lambda one: not recorded(one)
+    yield Criterion.NAME, lambda one: one.name
 
 
-def _best_fit(one: Candidate, _: Policy) -> tuple[float, ...]:
-    return (one.usable_mib,)
+def _strategy(demand: Demand, policy: Policy) -> tuple[Criterion, Rank]:
+    match policy.strategy:
+        case None if not demand.known:
+            return Criterion.SAFEST, _safest
+        case None | Strategy.MOST_FREE:
+            return Criterion.MOST_FREE, _most_left
+        case Strategy.BEST_FIT:
+            return Criterion.BEST_FIT, lambda one: one.usable_mib
+        case Strategy.LARGEST:
+            return Criterion.LARGEST, lambda one: -one.usable_mib
+        case Strategy.ORDERED:
+            return Criterion.ORDERED, lambda one: _place(one, policy.order)
 
 
-def _largest(one: Candidate, _: Policy) -> tuple[float, ...]:
-    return (-one.usable_mib,)
+def _most_left(one: Candidate) -> float:
+    """Devices left after what is in use, promised and waited for: less than none where there is a queue, so that of two
+    models that are full the one with the shorter queue is taken."""
+    return -one.devices if one.devices_now is None else one.short_now - one.devices_now
 
 
-def _ordered(one: Candidate, policy: Policy) -> tuple[float, ...]:
+def _safest(one: Candidate) -> float:
+    """Of an unknown demand: the larger memory among those with room now; where none has, the shortest queue."""
+    return -one.usable_mib if not one.out and not one.waits else _most_left(one)
+
+
+def _place(one: Candidate, order: tuple[str, ...]) -> int:
     own = {name for model in one.models for name in (model.product, model.name)}
-    names = [name for name in policy.order if name in own]
-    return (policy.order.index(names[0]) if names else len(policy.order),)
-
-
-def _unknown_demand(one: Candidate, policy: Policy) -> tuple[float, ...]:
-    """The larger memory is the safer guess among those with room now; where none has, the shortest queue."""
-    return (-one.usable_mib,) if not one.out and not one.waits else _most_free(one, policy)
-
-
-_STRATEGIES = {
-    None: _most_free,
-    Strategy.MOST_FREE: _most_free,
-    Strategy.BEST_FIT: _best_fit,
-    Strategy.LARGEST: _largest,
-    Strategy.ORDERED: _ordered,
-}
+    return next((place for place, name in enumerate(order) if name in own), len(order))

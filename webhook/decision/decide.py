@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from webhook.decision.choice import choose, names_model
+from webhook.decision.notes import Kept, Pooled, Rule, Tell, Unpinned, untold
 from webhook.decision.pin import pin_to
 from webhook.decision.pool import TargetPool, candidates, likes, packs, target_pool, together, told
 from webhook.decision.sameness import differences
@@ -23,7 +24,8 @@ PROMISED_FOR_S = 60
 """What a pin takes counts as in use for so long, or until its pods are bound."""
 
 _EVERY_GATE = frozenset(Out)
-_REACH = frozenset({Out.UNREACHABLE})
+_MEMORY = frozenset({Out.MEMORY})
+_BUT_ROOM = _EVERY_GATE - {Out.ROOM}
 
 ALLOW_MIXED = "samestep.dev/allow-mixed"
 
@@ -35,7 +37,8 @@ SPREAD_PERCENT = 2
 class Case:
     """One job before the gates. `keep` is the pin recorded in the old object of an UPDATE: it stays while it passes;
     `on_update`: an UPDATE is never denied for room. `promises` are the pins given lately; `grouped`: the pod is one of
-    several that are objects of their own; `queued` is what pods wait for that are to come to one model."""
+    several that are objects of their own; `queued` is what pods wait for that are to come to one model. `tell` hears
+    what the decision goes through."""
 
     job: TrainingJob
     sized: Sized
@@ -47,6 +50,7 @@ class Case:
     promises: tuple[Promise, ...] = ()
     grouped: bool = False
     queued: Queued = field(default_factory=dict)
+    tell: Tell = untold
 
     @property
     def scope(self) -> Scope:
@@ -77,6 +81,7 @@ def decide(case: Case) -> Decision:
 
 def decide_in(pool: TargetPool, case: Case) -> Decision:
     """The decision in a pool that has been computed (the validating stage leaves out models it has just met)."""
+    case.tell(Pooled(pool))
     treatment = case.scope.treatment
     gang = treatment is Treatment.ONE_MODEL
     weighed = candidates(pool, case.sized.demand, case.policy, gang=gang, promises=_unbound(case), queued=case.queued)
@@ -114,6 +119,14 @@ def _gated(pool: TargetPool, case: Case, weighed: tuple[Candidate, ...], figures
     return treat(pool, case, weighed, figures)
 
 
+def gates(treatment: Treatment, policy: Policy) -> frozenset[Out]:
+    """What may leave a candidate out."""
+    if treatment is not Treatment.ONE_MODEL:
+        return _MEMORY
+    # A model that a role's own selectors exclude is no matter of room.
+    return _BUT_ROOM if policy.room is RoomRule.IGNORE else _EVERY_GATE
+
+
 def no_node(job: TrainingJob) -> Finding:
     """No node in view could ever hold a pod: a typo, an empty autoscaled pool and a node being replaced look alike."""
     role = job.device_roles[0]
@@ -143,9 +156,8 @@ def _one_model(pool: TargetPool, case: Case, weighed: tuple[Candidate, ...], fig
     """Coupled ranks: one candidate with memory and room for the gang."""
     policy = case.policy
     fitting = tuple(one for one in weighed if not one.memory_out)
-    # A model that a role's own selectors exclude is no matter of room.
-    gates = _REACH if policy.room is RoomRule.IGNORE else _EVERY_GATE
-    roomy = tuple(one for one in fitting if gates.isdisjoint(one.out))
+    standing = gates(Treatment.ONE_MODEL, policy)
+    roomy = tuple(one for one in fitting if standing.isdisjoint(one.out))
     findings: list[Finding] = []
     if not roomy:
         withheld = _room_withheld(pool, case)
@@ -162,13 +174,16 @@ def _one_model(pool: TargetPool, case: Case, weighed: tuple[Candidate, ...], fig
     chosen = next((one for one in roomy if kept(one)), None)
     if case.keep is not None and chosen is None:
         findings.append(Finding("SST105", facts={"values": ", ".join(case.keep.values)}))
+    if case.keep is not None and chosen is not None:
+        case.tell(Kept(case.keep, chosen))
     if chosen is None:
         recorded = names_model(case.job.record)
-        chosen = choose(roomy, case.sized.demand, policy, recorded, grouped=case.grouped)
+        chosen = choose(roomy, case.sized.demand, policy, recorded, grouped=case.grouped, tell=case.tell)
     findings.extend(_of_chosen(pool, case, weighed, chosen))
     findings.extend(_room_now(pool, case, chosen))
     alone = pool.nodes == pool.of(chosen.models)
     if alone and (policy.pin_when is not PinWhen.ALWAYS or case.may_mix):
+        case.tell(Unpinned.ALONE)
         return Decision(Verdict.ADMIT, figures, models=chosen.models, findings=tuple(findings))
     # Where there was a choice, the pin says what it rests on.
     variant = "" if len(roomy) == 1 or case.grouped else "chosen" if chosen.devices_now is None else "free"
@@ -179,6 +194,7 @@ def _mixed(pool: TargetPool, case: Case) -> Decision:
     """Several models on purpose. Nothing is pinned and any rank may land on any of them: the smallest is the gate, and
     all of them together are the room."""
     demand, policy = case.sized.demand, case.policy
+    case.tell(Unpinned.NEVER if policy.pin_when is PinWhen.NEVER else Unpinned.MIXED)
     each = candidates(pool, demand, policy, gang=False, promises=_unbound(case))
     whole = together(pool, demand, policy, promises=_unbound(case))
     figures = told(pool, each)
@@ -189,8 +205,7 @@ def _mixed(pool: TargetPool, case: Case) -> Decision:
         if not memory_withheld(pool, case):
             return Decision(Verdict.DENY, figures, findings=(replace(lacks, variant="mixed"), _on_purpose(pool, case)))
         findings.append(replace(lacks, variant="mixed-unsure", action=Action.WARN))
-    gates = _REACH if policy.room is RoomRule.IGNORE else _EVERY_GATE
-    if not (gates - {Out.MEMORY}).isdisjoint(whole.out):
+    if not (gates(Treatment.ONE_MODEL, policy) - {Out.MEMORY}).isdisjoint(whole.out):
         withheld = _room_withheld(pool, case)
         lacks = Finding("SST401", dotted(case.job.device_roles[0].spec), {"there": whole.devices}, "mixed")
         if not withheld:
@@ -259,6 +274,8 @@ def _child(case: Case) -> Decision:
     if not case.job.device_roles:
         return Decision(Verdict.ADMIT)
     pool = target_pool(case.job, case.fleet)
+    case.tell(Rule.CHILD)
+    case.tell(Pooled(pool))
     figures = told(pool, candidates(pool, case.sized.demand, case.policy, gang=False))
     names = ", ".join(model.name for model in pool.models)
     findings = (Finding("SST303", facts={"models": names}),) if len(likes(pool, case.policy)) > 1 else ()
@@ -276,7 +293,7 @@ def _pinned(
     gang: bool,
 ) -> Decision:
     models = tuple(model for one in left for model in one.models)
-    pin = pin_to(pool, models, case.policy, gang=gang)
+    pin = pin_to(pool, models, case.policy, gang=gang, tell=case.tell)
     names = ", ".join(one.name for one in left)
     if pin is None:
         findings.append(_unpinnable(case.job, names))

@@ -4,7 +4,7 @@ The pool is *there*: existing nodes whatever their passing state. What is free *
 pods are in view.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import or_
@@ -13,9 +13,10 @@ from typing import TypeVar
 
 from webhook.catalog.accelerators import accelerators
 from webhook.decision.likeness import Member, joined, may_join
+from webhook.fleet.limits import ByProduct, Limit
 from webhook.fleet.packing import Ask, first_fit
-from webhook.fleet.room import fits, free_devices, pods_up_to
-from webhook.fleet.select import held_back, reachable
+from webhook.fleet.room import fits, free_devices, holding, pods_up_to
+from webhook.fleet.select import held_back, placed
 from webhook.model.demand import Demand
 from webhook.model.fleet import DeviceColumn, Fleet, Model, Nodes
 from webhook.model.job import Role, TrainingJob
@@ -129,15 +130,24 @@ def _alike(one: Role, other: Role) -> bool:
 
 def _role_pool(index: int, role: Role, fleet: Fleet) -> RolePool:
     column = fleet.devices.get(role.device)
-    nodes = reachable(fleet, role.placement, now=False) & fits(fleet, role.requests)
-    if role.products and column is not None:
-        wanted = {accelerators().canonical(name) for name in role.products}
-        named = (bits for model, bits in column.models.items() if accelerators().canonical(model.product) in wanted)
-        nodes &= reduce(or_, named, 0)
+    nodes = fleet.every
+    for limit in limits(role, fleet):
+        nodes &= limit.nodes
     models = {model: here for model, bits in column.models.items() if (here := bits & nodes)} if column else {}
     now = nodes & ~held_back(fleet, role.placement) if fleet.free is not None else 0
     takes = now and now & fits(fleet, role.requests, now=True)
     return RolePool(index, role, frozenset(role.requests.items()), column, nodes, now, takes, models)
+
+
+def limits(role: Role, fleet: Fleet) -> Iterator[Limit]:
+    """What keeps a pod of this role off nodes, one thing after the other: what all of them leave is its pool."""
+    yield from placed(fleet, role.placement)
+    yield from holding(fleet, role.requests)
+    column = fleet.devices.get(role.device)
+    if role.products and column is not None:
+        wanted = {accelerators().canonical(name) for name in role.products}
+        named = (bits for model, bits in column.models.items() if accelerators().canonical(model.product) in wanted)
+        yield ByProduct(role.products, reduce(or_, named, 0))
 
 
 def _union(nodes: Mapping[Model, Nodes], models: Iterable[Model]) -> Nodes:

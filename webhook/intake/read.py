@@ -8,7 +8,7 @@ from webhook.catalog.workloads import workloads
 from webhook.intake.annotations import read_annotations
 from webhook.intake.batch import read_batch
 from webhook.intake.claims import ClaimTemplates
-from webhook.intake.coupling import read_coupling
+from webhook.intake.coupling import Coupled, read_coupling
 from webhook.intake.fields import Unreadable, found, mapping, text
 from webhook.intake.groups import member, read_group
 from webhook.intake.overlays import DEFINITION
@@ -114,9 +114,9 @@ def _job(subject: Subject, metadata: Object, parent: Workload | None) -> Trainin
     spoken = read_spoken(raw_roles, source, workload, Around(pods.places, subject.namespace, files))
     told, trained = spoken.told, read_told(spoken.trainers)
     ranks = [role for role in device_roles if role.name not in workload.apart] or device_roles
-    coupling, because = read_coupling(source, workload, ranks, told, every=raw_roles, grouped=group.said)
+    coupled = read_coupling(source, workload, ranks, told, every=raw_roles, grouped=group.said)
     if pods.unseen is not None:
-        coupling, because = Coupling.UNKNOWN, "its pods are not in view"
+        coupled = Coupled(Coupling.UNKNOWN, "its pods are not in view")
     devices = sum(role.pods * role.devices for role in device_roles)
     batch, differing = read_batch(spoken.batch, annotations.micro_batch, told=trained, devices=devices)
     held_back = _held_back(source, workload)
@@ -134,8 +134,9 @@ def _job(subject: Subject, metadata: Object, parent: Workload | None) -> Trainin
         namespace=subject.namespace or text(metadata, "namespace", ("metadata",)),
         name=_name(metadata),
         roles=tuple(finished(role, device_roles, told, workload) for role in raw_roles),
-        coupling=coupling,
-        coupling_because=because,
+        coupling=coupled.coupling,
+        coupling_because=coupled.because,
+        coupling_at=coupled.at,
         batch=batch,
         told=trained,
         programs=spoken.programs,

@@ -147,7 +147,8 @@ def _scripts(role: RawRole, source: Object, workload: Workload, budget: Budget) 
 
 def _said(role: RawRole, at: Pointer, programs: list[Invocation], environment: Environment, image: str = "") -> _Read:
     seen, trainers = sightings(programs, environment, at), trainers_told(programs, at)
-    return _Read(role, at, evidence(programs, environment), seen, trainers, _ran(programs, image))
+    evident = [one._replace(at=at) for one in evidence(programs, environment)]
+    return _Read(role, at, evident, seen, trainers, _ran(programs, image))
 
 
 def _ran(programs: Sequence[Invocation], image: str) -> list[Program]:

@@ -44,6 +44,16 @@ class Demand:
         return self.high_mib is not None
 
 
+@dataclass(frozen=True, slots=True)
+class DemandPart:
+    """One part of a demand, in MiB: weights, activations, what the samples take."""
+
+    name: str
+    low_mib: float
+    likely_mib: float
+    high_mib: float
+
+
 UNKNOWN_DEMAND = Demand(None, None, None, DemandSource.UNKNOWN)
 
 

@@ -291,7 +291,8 @@ class Container:
 class TrainingJob:
     """One job. `name` is what to call it in a message (generateName followed by "*" where it has no name yet).
 
-    `coupling_because` says in a few words what decided the coupling. `started` is True once the kind's controller has
+    `coupling_because` says in a few words what decided the coupling, and `coupling_at` where that stands (empty where
+    it is something that is not there). `started` is True once the kind's controller has
     begun to run it; `suspended` while its suspend field holds it back. `annotations_are_a_map` says whether there is a
     metadata.annotations to add to. What is declared and the wish come from `samestep.dev/`
     annotations; whether they count is the policy's say.
@@ -303,6 +304,7 @@ class TrainingJob:
     roles: tuple[Role, ...]
     coupling: Coupling
     coupling_because: str
+    coupling_at: Pointer = ()
     batch: Batch = Batch()
     told: Told | None = None
     programs: tuple[Program, ...] = ()

@@ -7,10 +7,10 @@ places in `_SOURCES` too, as DemandSource says.
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from webhook.model.demand import UNKNOWN_DEMAND, Demand, DemandSource, bound
+from webhook.model.demand import UNKNOWN_DEMAND, Demand, DemandPart, DemandSource, bound
 from webhook.model.job import Reading, TrainingJob
 from webhook.model.policy import Policy
-from webhook.sizing.from_job import Unsizable, bound_of, training_of
+from webhook.sizing.from_job import Sizable, Unsizable, bound_of, training_of
 from webhook.sizing.table import entry_for
 
 
@@ -40,6 +40,29 @@ def size(job: TrainingJob, policy: Policy, micro_batch: int | None = None) -> Si
             return Sized(found, batch, missing if found.known else missing or "samestep.dev/memory-per-device")
         missing = missing or found
     return Sized(UNKNOWN_DEMAND, batch, missing or "samestep.dev/memory-per-device")
+
+
+def parts_of(job: TrainingJob, policy: Policy, demand: Demand, batch: Reading | None) -> tuple[DemandPart, ...]:
+    """What the `demand` that `size` found with this micro-batch is made of; nothing where it is one figure."""
+    if demand.source is DemandSource.ESTIMATED and batch is not None:
+        found = training_of(job, batch.value)
+        parts = found.estimate().parts if isinstance(found, Sizable) else ()
+        return tuple(DemandPart(one.name.value, one.low_mib, one.likely_mib, one.high_mib) for one in parts)
+    if demand.source is DemandSource.DECLARED and job.declared.per_device_mib is None:
+        fixed, each = job.declared.fixed_mib or 0, job.declared.per_sample_mib or 0
+    elif demand.source is DemandSource.TABLED and (place := entry_for(job, policy.tabled)) is not None:
+        fixed, each = policy.tabled[place].fixed_mib, policy.tabled[place].per_sample_mib or 0
+    else:
+        return ()
+    samples = _linear(job, demand.source, 0, each, batch)
+    if not each or isinstance(samples, str) or samples.low_mib is None:
+        return ()
+    assert samples.likely_mib is not None
+    assert samples.high_mib is not None
+    return (
+        DemandPart("fixed", fixed, fixed, fixed),
+        DemandPart("samples", samples.low_mib, samples.likely_mib, samples.high_mib),
+    )
 
 
 def _declared(job: TrainingJob, policy: Policy, batch: Reading | None) -> Demand | str:

@@ -37,7 +37,7 @@ def coupling(source: Json, kind: Kind = JOB) -> tuple[Coupling, str]:
     assert workload is not None
     roles, told = spoken(source, kind)
     ranks = [role for role in roles if role.devices]
-    return read_coupling(source, workload, ranks, told, every=roles)
+    return read_coupling(source, workload, ranks, told, every=roles)[:2]
 
 
 def disagreeing(*command: str, pods: int = 4, gpus: int = 2, **fields: Json) -> list[str]:
