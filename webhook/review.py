@@ -8,6 +8,7 @@ from webhook.decision.scope import Treatment
 from webhook.decision.suggest import suggest
 from webhook.decision.update import decide_update
 from webhook.decision.validate import check_created
+from webhook.decision.wishes import heard, ignored
 from webhook.fleet.pods import siblings
 from webhook.intake.read import Outside, Wrapper, name_of, read_job
 from webhook.intake.wrapped import DEEPEST, Held
@@ -44,6 +45,9 @@ def _review(request: Request, world: World, depth: int = 0) -> Review:
         return _outside(request, world, job.because, job.findings)
     old = _read(request, request.old_object, world) if request.operation == "UPDATE" and request.old_object else None
     policy = world.policy
+    job = replace(job, findings=heard(job, policy))
+    if because := ignored(job, policy):
+        return replace(_outside(request, world, because), job=job)
     sized = size(job, policy)
     case = Case(
         job,

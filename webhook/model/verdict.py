@@ -23,11 +23,12 @@ class Verdict(StrEnum):
 class Out(StrEnum):
     """Why a candidate cannot be chosen, in the order in which reasons are told.
 
-    UNREACHABLE: one role's own selectors leave no node of this model.
+    UNREACHABLE: one role's own selectors leave no node of this model. UNWISHED: the submitter asked for another.
     """
 
     MEMORY = "memory"
     UNREACHABLE = "unreachable"
+    UNWISHED = "unwished"
     ROOM = "room"
 
 
@@ -151,7 +152,8 @@ class Review:
     """Everything that `review()` has to say about one request.
 
     `verdict` is what the object gets, `would_be` what a Deny policy would have given. `job` is None where the object
-    is none of our business or could not be read as a job; `because` then says why. `micro_batch` is the one that the
+    is none of our business or could not be read as a job; `because` then says why, and also where a job is left alone
+    on its submitter's word. `micro_batch` is the one that the
     demand was computed with.
     """
 
