@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import orjson
 
@@ -82,10 +82,11 @@ def read_annotations(metadata: Object) -> Annotations:
 
 
 def _wishes(reader: "_Reader") -> Wishes:
+    sized_for = reader.read("sized-for", _model_or_memory, "a GPU model, or a quantity above zero")
     return Wishes(
         model=reader.read("model", _name, "the name of a GPU model") or "",
         pool=reader.read("pool", _name, "the name of an AcceleratorPool") or "",
-        sized_for=reader.read("sized-for", _model_or_memory, "a GPU model, or a quantity above zero"),
+        sized_for=sized_for.value if sized_for else None,
         ignore=reader.read("ignore", _reason, "a reason") or "",
         allow_mixed=reader.read("allow-mixed", _reason, "a reason") or "",
     )
@@ -96,7 +97,7 @@ class _Reader:
         self._ours = ours
         self.findings: list[Finding] = []
 
-    def read(self, name: str, parse: Callable[[str], _Value], expected: str) -> _Value | None:
+    def read(self, name: str, parse: Callable[[str], _Value | None], expected: str) -> _Value | None:
         """The annotation of that name as `parse` has it, which gives nothing for what it cannot read."""
         written = self._ours.get(name)
         if written is None:
@@ -124,13 +125,20 @@ def _name(text: str) -> str | None:
     return name if _NAME.match(name) else None
 
 
-def _model_or_memory(text: str) -> str | float | None:
+class _Tuned(NamedTuple):
+    value: str | float
+
+
+def _model_or_memory(text: str) -> _Tuned | None:
     """A bare number ("4090") is no memory of a device but what people call one."""
     try:
         size = units(text)
     except QuantityError:
-        return _name(text)
-    return size / MEBI if size >= MEBI else _name(text) if size > 0 else None
+        size = 1
+    if size >= MEBI:
+        return _Tuned(size / MEBI)
+    name = _name(text) if size > 0 else None
+    return _Tuned(name) if name else None
 
 
 def _reason(text: str) -> str | None:
