@@ -65,6 +65,6 @@ def _newest(index: LabelIndex, nodes: Nodes, below: int) -> int:
 
 
 def _shown(image: str) -> str:
-    """The end of an image's name, without its digest: what tells it from others."""
-    name = image.partition("@")[0]
-    return printable(name if len(name) <= _SHOWN else f"…{name[1 - _SHOWN :]}")
+    """An image as people know it: without its registry and digest, and cut where that is still long."""
+    name = "/".join(image.partition("@")[0].rsplit("/", 2)[-2:])
+    return printable(name if len(name) <= _SHOWN else f"{name[: _SHOWN - 1]}…")
