@@ -9,6 +9,7 @@ from webhook.decision.scope import Treatment
 from webhook.decision.suggest import suggest
 from webhook.decision.update import decide_update
 from webhook.decision.validate import check_created
+from webhook.decision.wishes import heard, ignored
 from webhook.fleet.pods import siblings
 from webhook.intake.read import Outside, Wrapper, name_of, read_job
 from webhook.intake.wrapped import DEEPEST, Held
@@ -70,6 +71,9 @@ def _review(request: Request, world: World, depth: int = 0, tell: Tell = untold)
             exceptions=gated.used,
         )
     assert isinstance(job, TrainingJob), "what is a wrapper does not depend on what may be read"
+    job = replace(job, findings=heard(job, policy))
+    if because := ignored(job, policy):
+        return replace(_outside(request, world, because, ruling.findings), job=job, exceptions=ruling.used)
     sized = size(job, policy)
     case = Case(
         job,

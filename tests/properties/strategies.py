@@ -268,6 +268,16 @@ ANNOTATIONS = st.one_of(
         }
     ),
 )
+WISHES: st.SearchStrategy[dict[str, str]] = st.just({}) | st.fixed_dictionaries(
+    {},
+    optional={
+        "samestep.dev/model": st.sampled_from(
+            (RTX_5090.product, "RTX-5090", RTX_PRO_6000.product, H100.product, "A100-SXM4-80GB", "MI300X", "B200", "/")
+        ),
+        "samestep.dev/sized-for": st.sampled_from(("80Gi", "32607Mi", "RTX-5090", H100.product, "nobody-knows", "")),
+        "samestep.dev/ignore": st.sampled_from(("a reason", "")),
+    },
+)
 REPLICAS = st.sampled_from((4, 4, 2, 2, 3, 3, 4, 2, 16, 1, 0))
 
 
@@ -284,6 +294,9 @@ def _of_any_kind(draw: st.DrawFn) -> Json:
     pod = draw(pods_of(count, draw(st.sampled_from(COMMANDS))))
     # Roles share their pod until it has been JSON: who changes the one would change the other.
     written: Json = json.loads(json.dumps(WRITTEN[draw(st.sampled_from(sorted(WRITTEN)))](pod, count)))
+    if written["kind"] == "TFJob" and draw(st.booleans()):
+        evaluator = draw(pods_of(count, draw(st.sampled_from(COMMANDS))))
+        written["spec"]["tfReplicaSpecs"]["Evaluator"] = {"replicas": 1, "template": {"spec": evaluator}}
     metadata = draw(_metadata())
     annotations = {**(metadata.get("annotations") or {}), **(written["metadata"].get("annotations") or {})}
     merged = {**written["metadata"], **metadata, **({"annotations": annotations} if annotations else {})}
@@ -326,8 +339,10 @@ def _pytorchjob(draw: st.DrawFn) -> Json:
 @st.composite
 def _metadata(draw: st.DrawFn) -> Json:
     metadata: Json = draw(st.sampled_from(({"name": "ddp"}, {"name": "ddp"}, {"generateName": "ddp-"}))).copy()
-    annotations = draw(ANNOTATIONS)
-    return metadata if annotations is None else metadata | {"annotations": dict(annotations)}
+    annotations, wishes = draw(ANNOTATIONS), draw(WISHES)
+    if annotations is None and not wishes:
+        return metadata
+    return metadata | {"annotations": {**(annotations or {}), **wishes}}
 
 
 CLASSES = (
@@ -351,6 +366,8 @@ POLICIES = st.just(Policy()) | st.builds(
     unknown_nodes=st.sampled_from(UnknownNodes),
     declare=st.sampled_from((True, True, True, False)),
     coupling=st.booleans(),
+    model=st.sampled_from((True, True, True, False)),
+    ignore=RARELY,
 )
 
 

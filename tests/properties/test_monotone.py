@@ -59,4 +59,6 @@ def declaring(job: Json, annotation: str, amount: int) -> Json:
     declared = {f"samestep.dev/{annotation}": f"{amount}Mi"}
     if annotation == "memory-per-sample":
         declared = {f"samestep.dev/{annotation}": f"{amount}Ki", "samestep.dev/memory-fixed": "2Gi"}
-    return job | {"metadata": job["metadata"] | {"annotations": declared}}
+    before = job["metadata"].get("annotations") or {}
+    wishes = {key: before[key] for key in before if key in ("samestep.dev/model", "samestep.dev/sized-for")}
+    return job | {"metadata": job["metadata"] | {"annotations": wishes | declared}}

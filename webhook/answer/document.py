@@ -12,7 +12,7 @@ from webhook.model.patch import steps
 from webhook.model.paths import dotted
 from webhook.model.verdict import Candidate, Out, Review, Straggler
 
-_CODE = {Out.MEMORY: "SST201", Out.UNREACHABLE: "SST401", Out.ROOM: "SST401"}
+_CODE = {Out.MEMORY: "SST201", Out.UNREACHABLE: "SST401", Out.UNWISHED: "SST404", Out.ROOM: "SST401"}
 API_VERSION = "samestep.dev/v1alpha1"
 
 
@@ -94,7 +94,7 @@ def _job(job: TrainingJob, review: Review) -> dict[str, Any]:
     return {
         "coupling": job.coupling,
         "couplingBecause": job.coupling_because,
-        "devices": sum(role.pods * role.devices for role in job.device_roles),
+        "devices": sum(role.pods * role.devices for role in job.roles),
         "microBatch": batch.value if batch else None,
         "microBatchFrom": batch.field if batch else None,
         "roles": [
@@ -104,6 +104,7 @@ def _job(job: TrainingJob, review: Review) -> dict[str, Any]:
                 "gang": role.gang,
                 "device": role.device or None,
                 "devices": role.devices,
+                "apart": role.apart,
             }
             for role in job.roles
         ],

@@ -83,6 +83,8 @@ def why_not(one: Candidate, review: Review) -> str:
     fits = words["fits"] if demand.known else ""
     if Out.UNREACHABLE in one.out:
         return fits + str(words["unreachable"].format(role=one.short_role))
+    if Out.UNWISHED in one.out:
+        return fits + str(words["unwished"])
     if one.devices < wanted(job):
         return fits + str(words["room_devices"].format(wanted=wanted(job), there=one.devices))
     role = next(role for role in job.device_roles if role.name == one.short_role)

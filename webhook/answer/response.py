@@ -63,6 +63,8 @@ def _audit(review: Review) -> dict[str, str]:
     annotations = {"verdict": str(review.verdict), "policy": review.policy.name}
     if review.would_be is not review.verdict:
         annotations["would-be"] = str(review.would_be)
+    if review.because:
+        annotations["outside"] = one_line(review.because)
     if review.decision.findings:
         annotations["codes"] = ",".join(dict.fromkeys(one.code for one in review.decision.findings))
     if review.decision.pin is not None:

@@ -7,7 +7,7 @@ from webhook.answer.texts import texts
 from webhook.model.demand import Demand, DemandSource
 from webhook.model.finding import Finding
 from webhook.model.job import TrainingJob
-from webhook.model.verdict import Review, Straggler
+from webhook.model.verdict import Out, Review, Straggler
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 
@@ -40,11 +40,12 @@ def gib(mib: float, *, unit: bool = True) -> str:
 def need(demand: Demand) -> str:
     """What every GPU must have, with where the figure is from; empty where it is not known."""
     low, likely, high = demand.low_mib, demand.likely_mib, demand.high_mib
-    if low is None:
-        return ""
     words = texts()["need"]
+    if likely is None and high is not None:
+        return str(words[demand.source].format(high=gib(high)))
     if likely is None or high is None:
-        return str(words["bound"].format(low=gib(low)))
+        return "" if low is None else str(words["bound"].format(low=gib(low)))
+    assert low is not None
     if low == high:
         return str(words[demand.source].format(low=gib(low)))
     figures = {"low": gib(low, unit=False), "likely": gib(likely), "high": gib(high, unit=False)}
@@ -92,7 +93,7 @@ def _figures(review: Review) -> dict[str, str]:
     if batch is not None:
         pattern = words["batch"] if batch.certain else words["batch_total"]
         prefix = pattern.format(batch=batch.value, flag=batch.name)
-    roomy = any(not one.memory_out for one in review.decision.pool.candidates)
+    roomy = any(not one.memory_out and Out.UNWISHED not in one.out for one in review.decision.pool.candidates)
     return {
         "job": job.name,
         "need": need(review.demand),

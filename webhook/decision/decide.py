@@ -10,7 +10,9 @@ from webhook.decision.pin import pin_to
 from webhook.decision.pool import TargetPool, candidates, likes, packs, target_pool, together, told
 from webhook.decision.sameness import differences
 from webhook.decision.scope import Scope, Treatment, scope
+from webhook.decision.stack import stack_findings
 from webhook.decision.straggler import straggler
+from webhook.decision.wishes import model_asked_for, narrowed_to, unmet
 from webhook.model.finding import Action, Finding
 from webhook.model.fleet import Fleet
 from webhook.model.job import PinRecord, TrainingJob
@@ -63,6 +65,11 @@ class Case:
         return self.policy.pin_when is PinWhen.NEVER or (self.policy.allow_mixed and bool(self.job.wishes.allow_mixed))
 
     @property
+    def wish(self) -> str:
+        """The model that the submitter asks for, or nothing."""
+        return model_asked_for(self.job, self.policy)
+
+    @property
     def stale_s(self) -> float:
         """How far past the policy's limit the fleet's age is, as an age in seconds; 0 while it is fresh."""
         age = self.now - self.fleet.taken_at if self.fleet.taken_at is not None else 0.0
@@ -76,7 +83,11 @@ def decide(case: Case) -> Decision:
         return _child(case)
     if treatment is Treatment.NONE:
         return Decision(Verdict.ADMIT)
-    return decide_in(target_pool(case.job, case.fleet), case)
+    pool = target_pool(case.job, case.fleet)
+    decision = decide_in(pool, case)
+    if mismatched := tuple(stack_findings(pool, case.job, decision.models)):
+        return replace(decision, findings=(*decision.findings, *mismatched))
+    return decision
 
 
 def decide_in(pool: TargetPool, case: Case) -> Decision:
@@ -85,18 +96,23 @@ def decide_in(pool: TargetPool, case: Case) -> Decision:
     treatment = case.scope.treatment
     gang = treatment is Treatment.ONE_MODEL
     weighed = candidates(pool, case.sized.demand, case.policy, gang=gang, promises=_unbound(case), queued=case.queued)
+    weighed = narrowed_to(weighed, case.wish)
     figures = told(pool, weighed)
     if not pool.nodes:
         return Decision(Verdict.ADMIT, figures, findings=(no_node(case.job),))
+    asked_for = tuple(one for one in weighed if Out.UNWISHED not in one.out)
+    if case.wish and not asked_for:
+        return _unmet(pool, case, weighed, figures)
     vendors = sorted({one.column.vendor for one in pool.roles if one.column})
     if len(vendors) > 1 and treatment is Treatment.ONE_MODEL:
         return Decision(Verdict.DENY, figures, findings=(Finding("SST501", facts={"vendors": ", ".join(vendors)}),))
     if not weighed:
         return Decision(Verdict.ADMIT, figures, findings=_nothing_known(pool, treatment))
     if treatment is not Treatment.ONE_MODEL:
-        return _gated(pool, case, weighed, figures, _TREAT[treatment])
-    mixes = case.may_mix and is_mixed(pool, case.policy)
-    decision = _mixed(pool, case) if mixes else _gated(pool, case, weighed, figures, _one_model)
+        return _gated(pool, case, asked_for, figures, _TREAT[treatment])
+    # A model that is asked for is one model.
+    mixes = case.may_mix and is_mixed(pool, case.policy) and (not case.wish or case.policy.pin_when is PinWhen.NEVER)
+    decision = _mixed(pool, case) if mixes else _gated(pool, case, asked_for, figures, _one_model)
     slowed = slowing(pool)
     return replace(decision, straggler=slowed) if slowed else decision
 
@@ -150,6 +166,18 @@ def _memory_denies(pool: TargetPool, case: Case, figures: Pool) -> Decision:
         finding = replace(out_of_memory(case), facts=_age(case), variant=withheld, action=Action.WARN)
         return Decision(Verdict.ADMIT, figures, findings=(finding,))
     return Decision(Verdict.DENY, figures, findings=(out_of_memory(case),))
+
+
+def _unmet(pool: TargetPool, case: Case, weighed: tuple[Candidate, ...], figures: Pool) -> Decision:
+    """What was asked for is not there. Like a model that the job's own selectors exclude, none other is chosen."""
+    nowhere = () if weighed else _nothing_known(pool, case.scope.treatment)
+    withheld = memory_withheld(pool, case) or ("grows" if case.fleet.grows else "update" if case.on_update else "")
+    if not weighed:
+        withheld = "unknown"
+    finding = unmet(case.job, weighed, withheld)
+    finding = replace(finding, facts={**finding.facts, **_age(case)})
+    verdict = Verdict.ADMIT if withheld else Verdict.DENY
+    return Decision(verdict, figures, findings=(finding, *nowhere))
 
 
 def _one_model(pool: TargetPool, case: Case, weighed: tuple[Candidate, ...], figures: Pool) -> Decision:
@@ -243,17 +271,21 @@ def _room_now(pool: TargetPool, case: Case, chosen: Candidate) -> Iterable[Findi
 
 
 def _not_out(pool: TargetPool, case: Case, weighed: tuple[Candidate, ...], figures: Pool) -> Decision:
-    """One node: kept off the models that are out, and not narrowed further."""
+    """One node: kept off the models that are out, and not narrowed further but to what was asked for."""
     left = tuple(one for one in weighed if not one.memory_out)
-    if len(left) == len(weighed) or case.policy.pin_when is PinWhen.NEVER:
+    asked_for = pool.of(model for one in left for model in one.models)
+    wide = pool.nodes != asked_for if case.wish else len(left) < len(weighed)
+    if not wide or case.policy.pin_when is PinWhen.NEVER:
         models = tuple(one.model for one in left)
         return Decision(Verdict.ADMIT, figures, models=models, findings=tuple(_unknown_or_tight(case, weighed)))
     findings = [*_smallest(weighed), *_unknown_or_tight(case, left)]
-    return _pinned(pool, case, left, figures, findings, "kept-off", gang=False)
+    return _pinned(pool, case, left, figures, findings, "" if case.wish else "kept-off", gang=False)
 
 
-def _memory_only(_: TargetPool, case: Case, weighed: tuple[Candidate, ...], figures: Pool) -> Decision:
+def _memory_only(pool: TargetPool, case: Case, weighed: tuple[Candidate, ...], figures: Pool) -> Decision:
     """Independent pods: each runs where it lands, so models that are out are a warning that names them."""
+    if case.wish:
+        return _not_out(pool, case, weighed, figures)
     out = [one.model.name for one in weighed if one.memory_out]
     findings = tuple(_unknown_or_tight(case, weighed))
     if out:

@@ -93,7 +93,7 @@ def target_pool(job: TrainingJob, fleet: Fleet) -> TargetPool:
     roles: list[RolePool] = []
     different: list[RolePool] = []
     for index, role in enumerate(job.roles):
-        if role.devices:
+        if role.decided:
             # Most jobs have one template, or the same one for a master and its workers.
             alike = next((one for one in different if _alike(one.role, role)), None)
             if alike is None:

@@ -138,7 +138,7 @@ def _dropped(new: TrainingJob, old: TrainingJob, case: Case) -> Pin | None:
         index
         for index, role in enumerate(new.roles)
         # Saying something new about this key is a change, saying no more than before an omission.
-        if role.devices
+        if role.decided
         and role.name in had
         and not requires(role, key, values)
         and writable(role, key, values)
@@ -166,7 +166,7 @@ def _said(role: Role, key: str) -> set[object]:
 
 
 def _changed(new: TrainingJob, old: TrainingJob, *, by_service_account: bool) -> bool:
-    """Whether devices, batch, selector or affinity changed.
+    """Whether devices, batch, selector, affinity or what is wished for changed.
 
     Selectors that a controller writes, or that come in the request in which suspend flips, are a queue's choice
     (Kueue): not a change. Neither are replicas inside elastic bounds: the gang stays.
@@ -185,4 +185,5 @@ def _asks(job: TrainingJob) -> tuple[object, ...]:
 
 
 def _lands(job: TrainingJob) -> tuple[object, ...]:
-    return tuple((dict(one.placement.node_selector), one.placement.terms) for one in job.device_roles)
+    places = tuple((dict(one.placement.node_selector), one.placement.terms) for one in job.device_roles)
+    return (places, job.wishes)

@@ -4,13 +4,13 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import orjson
 
 from webhook.intake.fields import mapping, shown
 from webhook.model.finding import Finding
-from webhook.model.job import Coupling, DeclaredMemory, Edit, PinRecord, Reading
+from webhook.model.job import Coupling, DeclaredMemory, Edit, PinRecord, Reading, Wishes
 from webhook.model.paths import dotted
 from webhook.model.quantity import MEBI, QuantityError, units
 from webhook.model.request import Object
@@ -18,8 +18,10 @@ from webhook.model.request import Object
 PREFIX = "samestep.dev/"
 
 _MEMORY = ("memory-per-device", "memory-fixed", "memory-per-sample")
-_KEYS = (*_MEMORY, "micro-batch", "coupling", "pinned")
-_WISHES = {
+_WISHED = ("model", "pool", "sized-for")
+_REASONS = ("ignore", "allow-mixed")
+_KEYS = (*_MEMORY, "micro-batch", "coupling", *_WISHED, *_REASONS, "pinned")
+_COUPLINGS = {
     one.value: one
     for one in (
         Coupling.SYNCHRONOUS,
@@ -28,11 +30,15 @@ _WISHES = {
         Coupling.HETEROGENEITY_AWARE,
     )
 }
+# A label value, with the spaces that people write between the words of a product.
+_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9 ._-]{0,61}[A-Za-z0-9])?\Z", re.ASCII)
 _NUMBER = re.compile(r"0{0,9}[1-9]\d{0,9}\Z", re.ASCII)
 _LARGEST = 1 << 31
 _LONGEST_RECORD = 4096
+_LONGEST_REASON = 256
 _MOST_UNKNOWN = 3
 _UNDECLARED = DeclaredMemory()
+_NO_WISHES = Wishes()
 _Value = TypeVar("_Value")
 
 
@@ -43,6 +49,7 @@ class Annotations:
     declared: DeclaredMemory = _UNDECLARED
     micro_batch: Reading | None = None
     coupling: Coupling | None = None
+    wishes: Wishes = _NO_WISHES
     record: PinRecord | None = None
     are_a_map: bool = False
     findings: tuple[Finding, ...] = ()
@@ -66,10 +73,22 @@ def read_annotations(metadata: Object) -> Annotations:
     return Annotations(
         declared=memory,
         micro_batch=None if batch is None else _reading(str(ours["micro-batch"]), batch),
-        coupling=reader.read("coupling", _WISHES.get, f"one of {', '.join(_WISHES)}"),
+        coupling=reader.read("coupling", _COUPLINGS.get, f"one of {', '.join(_COUPLINGS)}"),
+        wishes=_wishes(reader),
         record=read_record(ours.get("pinned")),
         are_a_map=are_a_map,
         findings=(*reader.findings, *_contradiction(memory), *_unknown(ours)),
+    )
+
+
+def _wishes(reader: "_Reader") -> Wishes:
+    sized_for = reader.read("sized-for", _model_or_memory, "a GPU model, or a quantity above zero")
+    return Wishes(
+        model=reader.read("model", _name, "the name of a GPU model") or "",
+        pool=reader.read("pool", _name, "the name of an AcceleratorPool") or "",
+        sized_for=sized_for.value if sized_for else None,
+        ignore=reader.read("ignore", _reason, "a reason") or "",
+        allow_mixed=reader.read("allow-mixed", _reason, "a reason") or "",
     )
 
 
@@ -99,6 +118,31 @@ def _mebibytes(text: str) -> float | None:
     except QuantityError:
         return None
     return size / MEBI if size > 0 else None
+
+
+def _name(text: str) -> str | None:
+    name = text.strip()
+    return name if _NAME.match(name) else None
+
+
+class _Tuned(NamedTuple):
+    value: str | float
+
+
+def _model_or_memory(text: str) -> _Tuned | None:
+    """A bare number ("4090") is no memory of a device but what people call one."""
+    try:
+        size = units(text)
+    except QuantityError:
+        size = 1
+    if size >= MEBI:
+        return _Tuned(size / MEBI)
+    name = _name(text) if size > 0 else None
+    return _Tuned(name) if name else None
+
+
+def _reason(text: str) -> str | None:
+    return text.strip()[:_LONGEST_REASON] or None
 
 
 def _number(text: str) -> int | None:

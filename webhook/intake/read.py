@@ -13,7 +13,7 @@ from webhook.intake.fields import Unreadable, found, mapping, text
 from webhook.intake.groups import member, read_group
 from webhook.intake.overlays import DEFINITION
 from webhook.intake.places import IN_PLACE, Places
-from webhook.intake.roles import RawRole, Told, finished, read_roles
+from webhook.intake.roles import RawRole, Told, finished, read_roles, set_apart
 from webhook.intake.runtime import read_run, runtime_of
 from webhook.intake.settings import read_told
 from webhook.intake.signals import disagreements
@@ -108,13 +108,12 @@ def _job(subject: Subject, metadata: Object, parent: Workload | None) -> Trainin
     annotations = read_annotations(metadata)
     group = read_group(metadata, workload)
     pods = _pods(subject, annotations.record)
-    raw_roles = [member(role, group.total) for role in pods.roles]
-    device_roles = [role for role in raw_roles if role.devices]
+    raw_roles = set_apart([member(role, group.total) for role in pods.roles], source, workload)
+    device_roles = [role for role in raw_roles if role.devices and not role.apart]
     files = subject.surroundings if subject.config_maps else NOTHING_IN_VIEW
     spoken = read_spoken(raw_roles, source, workload, Around(pods.places, subject.namespace, files))
     told, trained = spoken.told, read_told(spoken.trainers)
-    ranks = [role for role in device_roles if role.name not in workload.apart] or device_roles
-    coupled = read_coupling(source, workload, ranks, told, every=raw_roles, grouped=group.said)
+    coupled = read_coupling(source, workload, device_roles, told, every=raw_roles, grouped=group.said)
     if pods.unseen is not None:
         coupled = Coupled(Coupling.UNKNOWN, "its pods are not in view")
     devices = sum(role.pods * role.devices for role in device_roles)
@@ -143,6 +142,7 @@ def _job(subject: Subject, metadata: Object, parent: Workload | None) -> Trainin
         containers=spoken.containers,
         declared=annotations.declared,
         coupling_wish=annotations.coupling,
+        wishes=annotations.wishes,
         record=annotations.record,
         suspended=held_back,
         started=started,

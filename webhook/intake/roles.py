@@ -38,6 +38,7 @@ class RawRole:
     placement: Placement
     overlay: Overlay | None = None
     also: tuple[Edit, ...] = ()
+    apart: bool = False
 
     @property
     def devices(self) -> int:
@@ -66,14 +67,25 @@ def read_roles(source: Object, workload: Workload, templates: ClaimTemplates | N
     return told
 
 
+def set_apart(roles: Sequence[RawRole], source: Object, workload: Workload) -> list[RawRole]:
+    """The roles, with those set apart that have devices and no ranks. Where no others have pods with devices, none is:
+    then they are the job. Raises Unreadable."""
+    joined = {name for name, path in workload.joining.items() if flag(source, path)}
+    apart = workload.apart - joined
+    if not any(role.pods and role.devices and role.name not in apart for role in roles):
+        return list(roles)
+    return [replace(role, apart=True) if role.devices and role.name in apart else role for role in roles]
+
+
 Told: TypeAlias = Sequence[tuple[RawRole, Evidence]]
 """What containers say, with the role that each belongs to."""
 
 
 def finished(role: RawRole, device_roles: Sequence[RawRole], told: Told, workload: Workload) -> Role:
-    """The role with what the command lines of all device roles say of its gang and of how to change its pods."""
-    gang = role.gang
-    if role.devices and len(device_roles) == 1 and not workload.elastic:
+    """The role with what the command lines of all device roles (none of them apart) say of its gang and of how to
+    change its pods."""
+    gang, ranks = role.gang, role.devices and not role.apart
+    if ranks and len(device_roles) == 1 and not workload.elastic:
         # --nnodes=MIN:MAX, where the kind has no field of its own for it.
         nodes = [one.nodes for _, one in told if one.nodes]
         least = max((one.low for one in nodes if one.low and one.low != one.high), default=gang)
@@ -90,8 +102,9 @@ def finished(role: RawRole, device_roles: Sequence[RawRole], told: Told, workloa
         devices=role.devices,
         placement=role.placement,
         spec=role.spec,
-        replicas=_replicas(role, device_roles, told, workload) if role.devices and gang == role.pods else None,
+        replicas=_replicas(role, device_roles, told, workload) if ranks and gang == role.pods else None,
         overlay=role.overlay,
+        apart=role.apart,
     )
 
 

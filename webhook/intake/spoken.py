@@ -44,14 +44,14 @@ class Around(NamedTuple):
 
 def read_spoken(roles: Sequence[RawRole], source: Object, workload: Workload, around: Around) -> Spoken:
     """What each container with devices says, and the command lines outside the pods. Where all these say nothing, the
-    roles without devices speak for them: the launcher of an MPI job holds the command, its workers only listen.
+    other roles speak for them: the launcher of an MPI job holds the command, its workers only listen.
     Raises Unreadable."""
     budget = Budget()
-    with_devices = [role for role in roles if role.devices]
+    with_devices = [role for role in roles if role.devices and not role.apart]
     read = [*_scripts(with_devices[0], source, workload, budget)] if with_devices else []
     read += _of_roles(with_devices, around, budget)
     if not any(one.evidence or one.batch or one.trainers for one in read):
-        read += _of_roles([role for role in roles if not role.devices], around, budget)
+        read += _of_roles([role for role in roles if role.apart or not role.devices], around, budget)
     faults: list[Finding] = []
     for one in read:
         faults += [fault for fault in one.faults if fault not in faults]

@@ -20,12 +20,15 @@ class DemandSource(StrEnum):
     """From what the trainer is told; may deny only where that is firm."""
     BOUND = "bound"
     """From the number of parameters alone: a low end and nothing else. Never denies."""
+    SIZED_FOR = "sized-for"
+    """By annotation: what the batch was tuned on, a high end and perhaps a bound. Never denies."""
     UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """An interval in MiB per device. All three are None where the demand is unknown; a bound has only `low_mib`.
+    """An interval in MiB per device. All three are None where the demand is unknown; a bound has only `low_mib`, and
+    what a job is sized for alone has no `likely_mib`.
 
     A declared figure has low = likely = high, unless the micro-batch it is multiplied with is uncertain. `may_deny`:
     its low end is evidence enough to refuse a job; else it only ranks and warns. `assumptions` stand in the message.

@@ -218,6 +218,13 @@ class Role:
     fraction: str = ""
     """The resource by which a pod asks for a part of each device's memory; empty where its devices are whole."""
     overlay: Overlay | None = None
+    apart: bool = False
+    """It has devices and no rank: what is decided for the ranks is not for it."""
+
+    @property
+    def decided(self) -> bool:
+        """Whether it is decided, and changed, with the others."""
+        return bool(self.devices) and not self.apart
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,5 +343,5 @@ class TrainingJob:
 
     @property
     def device_roles(self) -> tuple[Role, ...]:
-        """The roles that ask for devices; only these are decided and changed."""
-        return tuple(role for role in self.roles if role.devices)
+        """The roles that ask for devices, without those that stand apart; only these are decided and changed."""
+        return tuple(role for role in self.roles if role.decided)

@@ -24,11 +24,12 @@ class Verdict(StrEnum):
 class Out(StrEnum):
     """Why a candidate cannot be chosen, in the order in which reasons are told.
 
-    UNREACHABLE: one role's own selectors leave no node of this model.
+    UNREACHABLE: one role's own selectors leave no node of this model. UNWISHED: the submitter asked for another.
     """
 
     MEMORY = "memory"
     UNREACHABLE = "unreachable"
+    UNWISHED = "unwished"
     ROOM = "room"
 
 
@@ -183,8 +184,8 @@ class Review:
 
     `policy` is the one that steers (without a name where none matches). `verdict` is what the object gets, `would_be`
     what it would get if every matching policy were a Deny policy; findings have the action that they have here. `job`
-    is None where the object is none of our business or could not be read as a job; `because` then says why.
-    `micro_batch` is the one that the demand was computed with.
+    is None where the object is none of our business or could not be read as a job; `because` then says why, and also
+    where a job is left alone on its submitter's word. `micro_batch` is the one that the demand was computed with.
     """
 
     request: Request

@@ -195,10 +195,11 @@ class Workload:
 
     `suspend` is a path whose value, true or not empty, holds the job back; `started` one whose value, if not empty,
     says that the controller has begun to run it (None: it has, unless it is held back). `together` is the path of how
-    many pods of all roles must run; `apart` are roles that are no ranks; `scripts` the paths of command lines outside
-    the pods. `processes` is the path of the processes per node; `environment` what the controller itself sets in each
-    container. `selector_only`: of a template that may change, only nodeSelector and tolerations may; `narrows_only`:
-    selectors and affinity may only be added to. `only_with` names an annotation without which the kind is none of ours.
+    many pods of all roles must run; `apart` are roles that are no ranks, but for those for which `joining` has a path,
+    where that is true; `scripts` the paths of command lines outside the pods. `processes` is the path of the processes
+    per node; `environment` what the controller itself sets in each container. `selector_only`: of a template that may
+    change, only nodeSelector and tolerations may; `narrows_only`: selectors and affinity may only be added to.
+    `only_with` names an annotation without which the kind is none of ours.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = _checked(
@@ -236,6 +237,7 @@ class Workload:
     narrows_only: StrictBool = False
     together: Path | None = None
     apart: frozenset[str] = frozenset()
+    joining: dict[str, Path] = field(default_factory=dict)
     scripts: tuple[Path, ...] = ()
     processes: Path | None = None
     environment: frozenset[str] = frozenset()
@@ -248,6 +250,8 @@ class Workload:
             raise ValueError("one of roles:, holds: and runtime:, or children: Serving")
         if bool(self.roles or self.runtime) != (self.coupling is not None):
             raise ValueError("coupling: goes with roles: or runtime:")
+        if not self.joining.keys() <= self.apart:
+            raise ValueError("joining: names roles that are not in apart:")
 
     @property
     def elastic(self) -> bool:

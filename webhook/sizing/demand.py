@@ -6,7 +6,9 @@ places in `_SOURCES` too, as DemandSource says.
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from math import floor
 
+from webhook.catalog.accelerators import accelerators
 from webhook.model.demand import UNKNOWN_DEMAND, Demand, DemandPart, DemandSource, bound
 from webhook.model.job import Reading, TrainingJob
 from webhook.model.policy import Policy
@@ -37,9 +39,39 @@ def size(job: TrainingJob, policy: Policy, micro_batch: int | None = None) -> Si
     for source in _SOURCES:
         found = source(job, policy, batch)
         if isinstance(found, Demand):
-            return Sized(found, batch, missing if found.known else missing or "samestep.dev/memory-per-device")
+            capped = _capped(found, job, policy)
+            return Sized(capped, batch, missing if capped.known else missing or "samestep.dev/memory-per-device")
         missing = missing or found
-    return Sized(UNKNOWN_DEMAND, batch, missing or "samestep.dev/memory-per-device")
+    return Sized(_capped(UNKNOWN_DEMAND, job, policy), batch, missing or "samestep.dev/memory-per-device")
+
+
+def sized_for_mib(said: str | float) -> float | None:
+    """The memory, in MiB as a device reports it, that `samestep.dev/sized-for` stands for; None for a model of which
+    the catalog has none."""
+    if not isinstance(said, str):
+        return said
+    known = accelerators().product(said)
+    return known.memory_mib if known else None
+
+
+def _capped(demand: Demand, job: TrainingJob, policy: Policy) -> Demand:
+    """The demand of a batch that was tuned on a device is no more than that device takes without a risk.
+
+    Smaller devices are a risk then and never out, whatever else was read: a figure above the cap was wrong, and must
+    not do better than one just below it.
+    """
+    said = job.wishes.sized_for if policy.model else None
+    memory = None if said is None else sized_for_mib(said)
+    if memory is None:
+        return demand
+    most = float(max(floor((memory - policy.reserve_mib) / (1 + policy.headroom_percent / 100)), 0))
+    low, likely, high = (
+        None if mib is None else min(mib, most) for mib in (demand.low_mib, demand.likely_mib, demand.high_mib)
+    )
+    source = demand.source if demand.known else DemandSource.SIZED_FOR
+    of = f"{said} ({memory / 1024:.1f} GiB)" if isinstance(said, str) else f"{memory / 1024:.1f} GiB"
+    assumptions = (*demand.assumptions, f"sized for {of}")
+    return Demand(low, likely, most if high is None else high, source, may_deny=False, assumptions=assumptions)
 
 
 def parts_of(job: TrainingJob, policy: Policy, demand: Demand, batch: Reading | None) -> tuple[DemandPart, ...]:
