@@ -57,6 +57,7 @@ class Denial:
     job: TrainingJob
     fleet: Fleet
     _sizes: dict[tuple[int | None, Says], Demand] = field(default_factory=dict)
+    _switches: dict[Remedy, list[Switch]] = field(default_factory=dict)
 
     def out_for(self, *reasons: Out) -> list[Candidate]:
         """The candidates that are out for these reasons and no other, the largest memory first."""
@@ -73,6 +74,14 @@ class Denial:
                 job = replace(job, told=replace(job.told, settings=told))
             self._sizes[key] = size(job, self.review.policy, batch).demand
         return self._sizes[key]
+
+    def switches(self, remedy: Remedy) -> list[Switch]:
+        """How the trainer can be told otherwise."""
+        if not self._switches:
+            self._switches.update({one: [] for one in Remedy})
+            for switch in self.job.switches():
+                self._switches[switch.remedy].append(switch)
+        return self._switches[remedy]
 
     def fits(self, demand: Demand, one: Candidate) -> bool:
         """Whether memory would not deny it on this model."""
@@ -145,16 +154,16 @@ def _at_most(mib: float | None, limit: float) -> bool:
 
 def _told(remedy: Remedy, denial: Denial) -> Iterator[Proposal]:
     """The trainer told to need less; and where that is not enough, with a smaller batch."""
-    out = denial.out_for(Out.MEMORY)
-    if not out or not denial.estimated:
+    # What does not fit the largest fits no other.
+    largest_out = next(iter(denial.out_for(Out.MEMORY)), None)
+    if largest_out is None or not denial.estimated:
         return
-    switches = [switch for switch in denial.job.switches() if switch.remedy is remedy]
+    switches = denial.switches(remedy)
     for switch in switches:
-        if any(denial.fits(denial.need(says=switch.says), one) for one in out):
+        if denial.fits(denial.need(says=switch.says), largest_out):
             yield Proposal(remedy.value, {"change": switch.change}, _operations(switch.edits))
     for switch in switches:
-        for one in out:
-            yield from _with_smaller_batch(denial, switch, one)
+        yield from _with_smaller_batch(denial, switch, largest_out)
 
 
 def _with_smaller_batch(denial: Denial, switch: Switch, one: Candidate) -> Iterator[Proposal]:
@@ -181,9 +190,9 @@ def _other_pods(denial: Denial) -> Iterator[Proposal]:
             value = total // devices - (pods - role.pods)
             if value < 1 or edit is None:
                 continue
-            changes = [(edit, value), *((one.per_pod, devices) for one in job.device_roles if one.per_pod)]
-            change = f"{_of_role(job, role, edit, value)}, {changes[1][0].flag}: {devices}"
-            yield Proposal("devices", {"change": change, "devices": total}, _operations(tuple(changes)))
+            each_pod = [(one.per_pod, devices) for one in job.device_roles if one.per_pod]
+            change = ", ".join([_of_role(job, role, edit, value), _spelled(*each_pod[0])])
+            yield Proposal("devices", {"change": change, "devices": total}, _operations([(edit, value), *each_pod]))
 
 
 def _following(replicas: Edit, each: int, devices: int) -> Edit | None:
