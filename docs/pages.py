@@ -219,6 +219,13 @@ def _launchers() -> str:
                 for one in read["trainers"]
             ),
         ),
+        "## What a suggestion may tell\n\nFlags, and keys of files, that make a run need less memory: of each remedy "
+        "the one that does it, and those that it needs beside it. Each gets another word in the place of the one that "
+        "stands there now; without one, the flag is put in. A trainer that extends another has its remedies too.",
+        table(
+            ("of", "remedy", "flag or key", "now", "then"),
+            _remedies([*read["launchers"], *read["trainers"], *_catalog("configs.yaml")]),
+        ),
         "## Environment variables\n\nBatch:",
         _variables(read["environment"]),
         "Rendezvous:",
@@ -226,6 +233,16 @@ def _launchers() -> str:
         "## Sources",
         "\n".join(f"- {one['name']}: {one['source']}" for one in [*read["launchers"], *read["trainers"]]),
     )
+
+
+def _remedies(entries: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, ...]]:
+    for one in entries:
+        for remedy, turns in one.get("remedies", {}).items():
+            for flag, words in turns.items():
+                for now, then in words.items():
+                    # A switch has no value.
+                    written = [word for word in ([then] if isinstance(then, str) else then) if word]
+                    yield one["name"], remedy, code([flag]), code([now] if now else ()), code(written)
 
 
 def _lists(one: Mapping[str, Any], *names: str) -> Iterator[str]:
@@ -337,9 +354,8 @@ def _meant(labels: Mapping[str, Iterable[str]]) -> Iterator[str]:
     return (f"{key}: {' | '.join(values)}" for key, values in labels.items())
 
 
-def _catalog(name: str) -> dict[str, Any]:
-    read: dict[str, Any] = yaml.safe_load(files("webhook.catalog").joinpath(name).read_text("utf-8"))
-    return read
+def _catalog(name: str) -> Any:  # noqa: ANN401 - as it is written
+    return yaml.safe_load(files("webhook.catalog").joinpath(name).read_text("utf-8"))
 
 
 def _metrics() -> str:

@@ -207,6 +207,10 @@ TOLERATIONS = st.lists(
     max_size=2,
 )
 _TRAINER = ("torchrun", "--nnodes={pods}", "train.py", "--fsdp=full_shard", "--bf16=True", "--max_seq_length=2048")
+_OTHERWISE = (
+    *("train.py", "--model_name_or_path=meta-llama/Llama-3.1-8B", "--bf16=True", "--max_seq_length=4096"),
+    *("--optim=adamw_torch", "--per_device_train_batch_size=48", "--gradient_checkpointing=False", "--use_peft=False"),
+)
 COMMANDS = (
     ["torchrun", "--nnodes={pods}", "train.py", "--per_device_train_batch_size", "64"],
     ["torchrun", "--nnodes={pods}", "train.py", "--per_device_train_batch_size=24", "--gradient_accumulation_steps=2"],
@@ -215,6 +219,11 @@ COMMANDS = (
     ["torchrun", "--nnodes={pods}", "train.py", "--batch-size", "128"],
     [*_TRAINER, "--model_name_or_path=meta-llama/Llama-3.1-8B", "--per_device_train_batch_size=16"],
     [*_TRAINER, "--model_name_or_path=someone/private-13b", "--per_device_train_batch_size=8"],
+    # What a trainer may be told otherwise, in arguments, in a script and by its launcher; processes as many as devices.
+    ["torchrun", "--nnodes={pods}", "--nproc_per_node=2", *_OTHERWISE],
+    ["bash", "-c", " ".join(("torchrun --nnodes={pods}", *_OTHERWISE, "--gradient_accumulation_steps 3; echo done"))],
+    ["accelerate", "launch", "--use_deepspeed", "--zero_stage=1", "--num_machines={pods}", *_OTHERWISE],
+    ["trl", "sft", *_OTHERWISE[1:], "--fsdp", "full_shard auto_wrap"],
     ["python", "train.py"],
 )
 

@@ -25,7 +25,7 @@ from webhook.sizing.demand import Sized
 PROMISED_FOR_S = 60
 """What a pin takes counts as in use for so long, or until its pods are bound."""
 
-_EVERY_GATE = frozenset(Out)
+_EVERY_GATE = frozenset(Out) - {Out.UNWISHED}
 _MEMORY = frozenset({Out.MEMORY})
 _BUT_ROOM = _EVERY_GATE - {Out.ROOM}
 
@@ -136,7 +136,7 @@ def _gated(pool: TargetPool, case: Case, weighed: tuple[Candidate, ...], figures
 
 
 def gates(treatment: Treatment, policy: Policy) -> frozenset[Out]:
-    """What may leave a candidate out."""
+    """What may leave a candidate out of those that the submitter's wish has left."""
     if treatment is not Treatment.ONE_MODEL:
         return _MEMORY
     # A model that a role's own selectors exclude is no matter of room.

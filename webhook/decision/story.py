@@ -12,6 +12,7 @@ from webhook.decision.decide import gates
 from webhook.decision.landing import Landing, landings
 from webhook.decision.notes import Chosen, Kept, Keys, Note, Pooled, Rule, Unpinned
 from webhook.decision.scope import Treatment, scope
+from webhook.decision.wishes import model_asked_for
 from webhook.model.demand import DemandPart
 from webhook.model.verdict import Candidate, Out, Review
 from webhook.sizing.demand import parts_of
@@ -89,6 +90,8 @@ def _last(notes: Sequence[Note], kind: type[_Kind]) -> _Kind | None:
 def _gates(review: Review, treatment: Treatment) -> Iterator[Gate]:
     left = review.decision.pool.candidates
     standing = gates(treatment, review.policy)
+    if review.job is not None and model_asked_for(review.job, review.policy):
+        standing |= {Out.UNWISHED}
     for reason in Out:
         if reason in standing:
             out = tuple(one for one in left if reason in one.out)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 from webhook.catalog.workloads import workloads
@@ -13,12 +14,13 @@ from webhook.intake.fields import Unreadable, found, mapping, text
 from webhook.intake.groups import member, read_group
 from webhook.intake.overlays import DEFINITION
 from webhook.intake.places import IN_PLACE, Places
-from webhook.intake.roles import RawRole, Told, finished, read_roles, set_apart
+from webhook.intake.roles import RawRole, Told, Written, finished, read_roles, set_apart
 from webhook.intake.runtime import read_run, runtime_of
 from webhook.intake.settings import read_told
 from webhook.intake.signals import disagreements
 from webhook.intake.spoken import Around, read_spoken
 from webhook.intake.strange import strange_accelerators
+from webhook.intake.switches import read_switches
 from webhook.intake.wrapped import Held, held_objects
 from webhook.model.finding import Finding
 from webhook.model.job import Coupling, PinPatches, PinRecord, TrainingJob
@@ -128,16 +130,18 @@ def _job(subject: Subject, metadata: Object, parent: Workload | None) -> Trainin
         findings.append(pods.unseen)
     elif not device_roles:
         findings += _processes_without_devices(source, workload, told)
+    written = Written(source, workload, pods.places)
     return TrainingJob(
         kind=subject.kind,
         namespace=subject.namespace or text(metadata, "namespace", ("metadata",)),
         name=_name(metadata),
-        roles=tuple(finished(role, device_roles, told, workload) for role in raw_roles),
+        roles=tuple(finished(role, device_roles, told, written) for role in raw_roles),
         coupling=coupled.coupling,
         coupling_because=coupled.because,
         coupling_at=coupled.at,
         batch=batch,
         told=trained,
+        switches=partial(read_switches, spoken.trained),
         programs=spoken.programs,
         containers=spoken.containers,
         declared=annotations.declared,

@@ -12,6 +12,7 @@ from webhook.intake.fields import Unreadable, found, objects, text
 from webhook.intake.places import IN_PLACE, Places
 from webhook.intake.roles import RawRole, Told
 from webhook.intake.settings import trainers_told
+from webhook.intake.switches import Trained
 from webhook.intake.words import Budget
 from webhook.model.finding import Finding
 from webhook.model.job import Container, Program
@@ -23,12 +24,14 @@ from webhook.model.workload import Workload
 
 
 class Spoken(NamedTuple):
-    """`told` is what launchers and rendezvous environments say, with the role that each belongs to; `containers` are
-    all of the job's, read or not; `faults` are files that are in view and cannot be read."""
+    """`told` is what launchers and rendezvous environments say, with the role that each belongs to; `trained` are the
+    trainers that were found, with what they are told; `containers` are all of the job's, read or not; `faults` are
+    files that are in view and cannot be read."""
 
     told: Told
     batch: list[Sighting]
     trainers: list[TrainerTold]
+    trained: list[Trained]
     programs: tuple[Program, ...]
     containers: tuple[Container, ...]
     faults: tuple[Finding, ...]
@@ -59,6 +62,7 @@ def read_spoken(roles: Sequence[RawRole], source: Object, workload: Workload, ar
         told=[(one.role, said) for one in read for said in one.evidence],
         batch=[seen for one in read for seen in one.batch],
         trainers=[trained for one in read for trained in one.trainers],
+        trained=[trained for one in read for trained in one.trained],
         programs=tuple(ran for one in read for ran in one.programs),
         containers=tuple(_containers(roles, {one.at: one.unset for one in read})),
         faults=tuple(faults),
@@ -73,6 +77,7 @@ class _Read(NamedTuple):
     evidence: list[Evidence]
     batch: list[Sighting]
     trainers: list[TrainerTold]
+    trained: list[Trained]
     programs: list[Program]
     unset: tuple[str, ...] = ()
     faults: tuple[Finding, ...] = ()
@@ -84,7 +89,8 @@ class _Read(NamedTuple):
         at = (*there, *self.at[len(here) :])
         said = [one.moved(here, there) for one in self.evidence]
         seen = [one.moved(here, there) for one in self.batch]
-        return self._replace(role=role, at=at, evidence=said, batch=seen)
+        trained = [one.moved(here, there) for one in self.trained]
+        return self._replace(role=role, at=at, evidence=said, batch=seen, trained=trained)
 
 
 def _of_roles(roles: Sequence[RawRole], around: Around, budget: Budget) -> Iterator[_Read]:
@@ -146,9 +152,11 @@ def _scripts(role: RawRole, source: Object, workload: Workload, budget: Budget) 
 
 
 def _said(role: RawRole, at: Pointer, programs: list[Invocation], environment: Environment, image: str = "") -> _Read:
-    seen, trainers = sightings(programs, environment, at), trainers_told(programs, at)
+    seen, told = sightings(programs, environment, at), trainers_told(programs, at)
+    trained = [Trained(one, one.trainer, said) for one, said in told if one.trainer is not None]
+    trainers = [said for _, said in told]
     evident = [one._replace(at=at) for one in evidence(programs, environment)]
-    return _Read(role, at, evident, seen, trainers, _ran(programs, image))
+    return _Read(role, at, evident, seen, trainers, trained, _ran(programs, image))
 
 
 def _ran(programs: Sequence[Invocation], image: str) -> list[Program]:

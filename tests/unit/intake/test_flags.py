@@ -106,7 +106,7 @@ def micro(*command: str, devices: int = 16, **fields: Json) -> Reading | None:
     budget = Budget()
     environment = Environment(one, (), budget)
     programs = invocations(one, (), environment, budget)
-    told = read_told(trainers_told(programs, ()))
+    told = read_told([read for _, read in trainers_told(programs, ())])
     return read_batch(sightings(programs, environment, ()), None, told, devices)[0].micro
 
 
