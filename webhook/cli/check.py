@@ -15,7 +15,7 @@ from webhook.answer.message import message
 from webhook.answer.response import patch
 from webhook.answer.warnings import warnings
 from webhook.cli.documents import Unreadable, parse_all
-from webhook.cli.options import files_option, policies_option, policy_from
+from webhook.cli.options import files_option, policies_option, rules_from
 from webhook.cli.output import dumped
 from webhook.cli.requests import request_of
 from webhook.cli.surroundings import LOOKED_UP, offline, surroundings_from
@@ -25,6 +25,7 @@ from webhook.model.job import Coupling, TrainingJob
 from webhook.model.policy import Policy
 from webhook.model.verdict import Review, Verdict
 from webhook.model.world import World
+from webhook.policy.common import common
 from webhook.policy.kinds import kinds_of
 from webhook.review import review
 
@@ -51,7 +52,7 @@ class Item:
     help="Nodes: `kubectl get nodes -o yaml` or `samestep fleet --snapshot`. Pods beside them count as what is in use. "
     "Repeatable.",
 )
-@policies_option()
+@policies_option("Directory or file with TrainingPolicies.")
 @click.option("-o", "--output", type=click.Choice(["text", "json", "yaml"]), default="text", show_default=True)
 @click.pass_context
 def check(
@@ -62,13 +63,22 @@ def check(
     Exit status: 0 all admitted or pinned, 1 some denied, 2 something could not be read.
     """
     documents, problems = parse_all(files)
-    policy = policy_from(policies)
+    rules = rules_from(policies)
+    policy = Policy() if rules is None else common(rules, Policy())
     looked_up = [one for one in documents if one.object["kind"] in LOOKED_UP]
     known = offline(fleets, looked_up, model_labels=policy.model_labels)
     problems += known.problems
     if not fleets and all(one.object["kind"] != "Node" for one in looked_up):
         raise click.UsageError("no nodes to decide on: give --fleet FILE (kubectl get nodes -o yaml)")
-    world = World(known.fleet, policy, surroundings_from(documents), kinds=kinds_of(policy), pinned=known.pinned)
+    world = World(
+        known.fleet,
+        policy,
+        surroundings_from(documents),
+        kinds=kinds_of(policy),
+        pinned=known.pinned,
+        rules=rules,
+        namespaces=known.namespaces,
+    )
     items: list[Item] = []
     for one in documents:
         if one.object["kind"] in LOOKED_UP:
