@@ -77,10 +77,11 @@ docs: $(READY) ## Generate the reference pages
 	$(BIN)/python -m tests.sizing.report
 
 .PHONY: bench
-bench: $(READY) ## review() at 10 to 10,000 nodes and reading 100 KiB, beside json.loads; a large fleet
+bench: $(READY) ## review() at 10 to 10,000 nodes and reading 100 KiB, beside json.loads; a large fleet; 500 policies
 	$(BIN)/python -m tests.bench.review
 	$(BIN)/python -m tests.bench.read
 	$(BIN)/python -m tests.bench.fleet
+	$(BIN)/python -m tests.bench.policies
 
 .PHONY: bench-cluster
 bench-cluster: controlplane ## Our mutating call beside a null webhook in Go; the first list of 10,000 nodes

@@ -117,7 +117,7 @@ def _decide(request: Request, case: Case, old: TrainingJob | None) -> Decision:
 def _of_the_job(case: Case) -> tuple[Finding, ...]:
     """What was found while reading. An annotation of ours that cannot be read denies a job in scope, and no other."""
     findings = case.job.findings
-    if case.scope.treatment is not Treatment.NONE and case.job.child_of is None:
+    if not findings or (case.scope.treatment is not Treatment.NONE and case.job.child_of is None):
         return findings
     return tuple(replace(one, action=Action.WARN) if action_of(one) is Action.DENY else one for one in findings)
 

@@ -7,7 +7,8 @@ from typing import Any, TypeVar
 import click
 
 from webhook.model.policy import Policy
-from webhook.policy.load import PolicyError, load_policy
+from webhook.model.rules import Rules
+from webhook.policy.load import PolicyError, load_policy, load_rules
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -27,5 +28,13 @@ def policy_from(policies: Path | None) -> Policy:
     """The policy there, the built-in default where none is named. Raises UsageError for one that is no good."""
     try:
         return Policy() if policies is None else load_policy(policies)
+    except PolicyError as error:
+        raise click.UsageError(str(error)) from None
+
+
+def rules_from(policies: Path | None) -> Rules | None:
+    """All policies there; None where none is named. Raises UsageError for one that is no good."""
+    try:
+        return None if policies is None else load_rules(policies)
     except PolicyError as error:
         raise click.UsageError(str(error)) from None

@@ -15,6 +15,7 @@ from webhook.intake.pods import PodError, read_pod
 from webhook.model.fleet import Fleet
 from webhook.model.pods import Pod
 from webhook.model.request import Kind
+from webhook.model.rules import Namespaces
 from webhook.model.surroundings import Surroundings, reference_of
 
 LOOKED_UP = frozenset(
@@ -64,6 +65,7 @@ class Offline:
     fleet: Fleet
     usage: Usage
     problems: list[Unreadable]
+    namespaces: Namespaces
 
 
 def fleet_from(
@@ -79,8 +81,8 @@ def offline(paths: Iterable[Path], also: Iterable[Document] = (), *, model_label
 
     Nodes make the fleet; one that comes twice counts as its last one (snapshots may overlap). Where Pods are among
     them, what they ask for is in use on their nodes, and what ResourceClaims hold; where there are none, what is free
-    is not known. NodePools and the status of the cluster autoscaler tell whether nodes may be added. Other documents
-    are left alone.
+    is not known. NodePools and the status of the cluster autoscaler tell whether nodes may be added, and Namespaces
+    which policies match. Other documents are left alone.
     """
     parsed, problems = parse_all(paths)
     documents = [*parsed, *also]
@@ -106,7 +108,19 @@ def offline(paths: Iterable[Path], also: Iterable[Document] = (), *, model_label
         grows=growth(one.object for one in documents),
     )
     problems += [Unreadable(place, fault) for place, fault in read.faults]
-    return Offline(read.fleet, usage, problems)
+    return Offline(read.fleet, usage, problems, namespaces_of(one.object for one in documents))
+
+
+def namespaces_of(objects: Iterable[dict[str, Any]]) -> Namespaces:
+    """The labels of the Namespaces among these objects."""
+    found: dict[str, dict[str, str]] = {}
+    for one in objects:
+        match one:
+            case {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": str(name), **metadata}}:
+                labels = metadata.get("labels")
+                known = labels.items() if isinstance(labels, dict) else ()
+                found[name] = {key: value for key, value in known if isinstance(key, str) and isinstance(value, str)}
+    return found
 
 
 def growth(objects: Iterable[dict[str, Any]]) -> str:

@@ -9,7 +9,9 @@ from webhook.cli.documents import Document, Unreadable
 from webhook.cli.options import Command
 from webhook.cli.surroundings import LOOKED_UP, offline, surroundings_from
 from webhook.model.policy import Policy
+from webhook.model.rules import Rules
 from webhook.model.world import World
+from webhook.policy.common import common
 from webhook.policy.kinds import kinds_of
 
 
@@ -24,8 +26,12 @@ def tells_of_nodes(fleets: Sequence[Path], documents: Sequence[Document]) -> boo
     return bool(fleets) or any(one.object["kind"] == "Node" for one in documents)
 
 
-def world_from(documents: Sequence[Document], fleets: Sequence[Path], policy: Policy) -> tuple[World, list[Unreadable]]:
-    """The world of these documents and fleet files, and what of them could not be read."""
+def world_from(
+    documents: Sequence[Document], fleets: Sequence[Path], rules: Rules | None
+) -> tuple[World, list[Unreadable]]:
+    """The world of these documents and fleet files under these rules (None: the built-in policy), and what of all that
+    could not be read."""
+    policy = Policy() if rules is None else common(rules, Policy())
     looked_up = [one for one in documents if one.object["kind"] in LOOKED_UP]
     known = offline(fleets, looked_up, model_labels=policy.model_labels)
     world = World(
@@ -35,5 +41,7 @@ def world_from(documents: Sequence[Document], fleets: Sequence[Path], policy: Po
         kinds=kinds_of(policy),
         pinned=known.usage.pinned,
         queued=known.usage.queued,
+        rules=rules,
+        namespaces=known.namespaces,
     )
     return world, known.problems

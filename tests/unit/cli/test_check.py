@@ -436,3 +436,32 @@ def test_accelerators_count_beside_the_jobs_and_beside_the_nodes(check: Check, t
     assert answer(PINNED, fleet=only_new) == ("Admit", [])
     assert answer(PINNED, fleet=and_accelerator) == ("Pin", ["NVIDIA-New"])
     assert answer(PINNED, new, fleet=only_new) == ("Pin", ["NVIDIA-New"])
+
+
+def named(name: str, **spec: Any) -> Json:  # noqa: ANN401 - fields of a spec
+    metadata = {"name": name}
+    return {"apiVersion": "samestep.dev/v1alpha1", "kind": "TrainingPolicy", "metadata": metadata, "spec": spec}
+
+
+def test_several_policies_gate_and_the_first_by_name_steers(check: Check, tmp_path: Path) -> None:
+    folder = tmp_path / "policies"
+    folder.mkdir()
+    (folder / "a.yaml").write_text(yaml.safe_dump(named("b-denies")))
+    (folder / "b.yaml").write_text(yaml.safe_dump(named("a-warns", validationActions=["Warn"])))
+    result = check(DENIED, options=("--policies", str(folder), "-o", "json"))
+    (item,) = listed(result)["items"]
+    assert (result.exit_code, item["verdict"], item["policy"]) == (1, "Deny", "a-warns")
+
+
+def test_two_policies_of_one_name_are_refused(check: Check, tmp_path: Path) -> None:
+    file = tmp_path / "policies.yaml"
+    file.write_text(yaml.safe_dump_all([named("twice"), named("twice")]))
+    result = check(DENIED, options=("--policies", str(file)))
+    assert (result.exit_code, "two policies are named twice" in result.stderr) == (2, True)
+
+
+def test_a_file_without_a_policy_is_refused(check: Check, tmp_path: Path) -> None:
+    file = tmp_path / "policies.yaml"
+    file.write_text("---\n")
+    result = check(DENIED, options=("--policies", str(file)))
+    assert (result.exit_code, "found none" in result.stderr) == (2, True)

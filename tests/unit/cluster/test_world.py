@@ -9,6 +9,7 @@ from webhook.model.fleet import Fleet
 from webhook.model.pods import Pod, Promise
 from webhook.model.policy import Policy
 from webhook.model.request import Stage
+from webhook.model.rules import Rules
 from webhook.model.verdict import Review, Verdict
 
 GPU = "nvidia.com/gpu"
@@ -98,3 +99,20 @@ def test_old_promises_are_forgotten_as_new_ones_come() -> None:
     worlds, outcome, _ = given()
     worlds.promise(replace(outcome, request=replace(outcome.request, now=1061.0)))
     assert [one.given_at for one in promises(worlds)] == [1061.0]
+
+
+def test_rules_are_swapped_whole_and_namespaces_beside_them() -> None:
+    worlds = Worlds(Policy("default"), fleet(demo_nodes()))
+    before = worlds.current
+    rules = Rules((Policy("one", model_labels=("gpu-type",)), Policy("two", stale_after_s=60)))
+    worlds.rule(rules)
+    worlds.name({"team-a": {"team": "a"}})
+    now = worlds.current
+    assert before is not None
+    assert now is not None
+    assert before.rules is None
+    assert now.rules is rules
+    assert now.namespaces == {"team-a": {"team": "a"}}
+    assert (worlds.policy.model_labels, worlds.policy.stale_after_s) == (("gpu-type",), 60)
+    worlds.rule(Rules())
+    assert worlds.policy == Policy("default")
