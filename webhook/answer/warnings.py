@@ -7,7 +7,7 @@ from webhook.model.verdict import Review, Verdict
 
 _MOST = 3
 _COLUMNS = 120
-_ORDER = ("SST301", "SST202", "SST203", "SST401", "SST402", "SST5", "SST4", "SST1", "SST3")
+_ORDER = ("SST301", "SST202", "SST203", "SST401", "SST402", "SST5", "SST4", "SST1", "SST3", "SST6")
 
 
 def warnings(review: Review) -> list[str]:

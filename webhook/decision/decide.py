@@ -18,7 +18,7 @@ from webhook.model.fleet import Fleet
 from webhook.model.job import PinRecord, TrainingJob
 from webhook.model.paths import dotted
 from webhook.model.pods import Promise, Queued
-from webhook.model.policy import PinWhen, Policy, RoomRule, UnknownNodes
+from webhook.model.policy import Differing, PinWhen, Policy, RoomRule, UnknownNodes
 from webhook.model.verdict import Candidate, Decision, Out, Pool, Straggler, Verdict
 from webhook.sizing.demand import Sized
 
@@ -357,7 +357,9 @@ def _of_chosen(pool: TargetPool, case: Case, weighed: tuple[Candidate, ...], cho
     nodes = pool.of(chosen.models)
     for code, compared in (("SST601", case.policy.host), ("SST602", case.policy.fabric)):
         if what := differences(pool.fleet, nodes, compared):
-            yield Finding(code, facts={"model": chosen.name, "what": what})
+            # Where one value is required, no pin holds it yet: the submitter can, with a selector.
+            action = Action.WARN if compared.differing is Differing.REQUIRE else None
+            yield Finding(code, facts={"model": chosen.name, "what": what}, action=action)
     if pool.two_models:
         yield Finding("SST305", facts={"nodes": pool.two_models.bit_count()})
 

@@ -5,14 +5,16 @@ from dataclasses import replace
 import pytest
 
 from controlplane.nodes import H100, RTX_5090
-from tests.samples import Json, ask, codes, nodes, pytorchjob
+from tests.samples import Json, ask, codes, nodes, pod, pytorchjob
 from webhook.answer.document import document
 from webhook.answer.response import admission_response
+from webhook.answer.warnings import warnings
 from webhook.model.policy import Differing, Policy, Sameness
 from webhook.model.verdict import Review, Verdict
 
 TYPE = "node.kubernetes.io/instance-type"
 RACK = Policy(fabric=Sameness(Differing.WARN, ("fabric", "rack")))
+ONE_RACK = Policy(fabric=Sameness(Differing.REQUIRE, ("rack",)))
 
 
 def hosts(*labels: dict[str, str], cpus: tuple[str, ...] = (), memory: tuple[str, ...] = ()) -> list[Json]:
@@ -56,6 +58,17 @@ def test_the_labels_of_fabrics_are_the_policys() -> None:
     outcome = ask(pytorchjob(), known, policy=RACK)
     assert codes(outcome) == ["SST602"]
     assert messages(outcome)[0].endswith("differ: rack 1, 2")
+
+
+def test_where_one_value_is_required_the_submitter_is_warned() -> None:
+    known = hosts({"rack": "1"}, {"rack": "2"})
+    outcome = ask(pytorchjob(memory_per_device="20Gi"), known, policy=ONE_RACK)
+    assert warnings(outcome) == ["SST602 fabrics of H100-80GB-HBM3 differ: rack 1, 2"]
+    mixed = [*known, *nodes((RTX_5090, 1, 8))]
+    pinned = ask(pytorchjob(memory_per_device="44Gi"), mixed, policy=ONE_RACK)
+    assert [one.split()[0] for one in warnings(pinned)] == ["SST301", "SST602"]
+    on_one = pytorchjob(pod(nodeSelector={"rack": "1"}), memory_per_device="20Gi")
+    assert warnings(ask(on_one, known, policy=ONE_RACK)) == []
 
 
 def test_a_policy_may_ignore_both() -> None:
