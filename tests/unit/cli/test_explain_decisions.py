@@ -22,19 +22,8 @@ from webhook.model.verdict import Out
 Explain = Callable[..., Result]
 PRODUCT = "nvidia.com/gpu.product"
 KEYS = {
-    *(
-        "treatment",
-        "rules",
-        "landings",
-        "demandParts",
-        "reserveMib",
-        "gates",
-        "kept",
-        "choice",
-        "keys",
-        "unpinned",
-        "review",
-    ),
+    *("treatment", "rules", "landings", "demandParts", "reserveMib", "gates"),
+    *("kept", "choice", "keys", "unpinned", "review"),
 }
 
 
