@@ -45,7 +45,8 @@ def _review(request: Request, world: World, depth: int = 0) -> Review:
         return _outside(request, world, job.because, job.findings)
     old = _read(request, request.old_object, world) if request.operation == "UPDATE" and request.old_object else None
     policy = world.policy
-    job = replace(job, findings=heard(job, policy))
+    if (found := heard(job, policy)) != job.findings:
+        job = replace(job, findings=found)
     if because := ignored(job, policy):
         return replace(_outside(request, world, because), job=job)
     sized = size(job, policy)
