@@ -258,7 +258,7 @@ ANNOTATIONS = st.one_of(
         }
     ),
 )
-WISHES = st.just({}) | st.fixed_dictionaries(
+WISHES: st.SearchStrategy[Json] = st.just({}) | st.fixed_dictionaries(
     {},
     optional={
         "samestep.dev/model": st.sampled_from(
