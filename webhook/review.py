@@ -71,7 +71,8 @@ def _review(request: Request, world: World, depth: int = 0, tell: Tell = untold)
             exceptions=gated.used,
         )
     assert isinstance(job, TrainingJob), "what is a wrapper does not depend on what may be read"
-    job = replace(job, findings=heard(job, policy))
+    if (taken := heard(job, policy)) != job.findings:
+        job = replace(job, findings=taken)
     if because := ignored(job, policy):
         return replace(_outside(request, world, because, ruling.findings), job=job, exceptions=ruling.used)
     sized = size(job, policy)

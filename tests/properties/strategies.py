@@ -277,7 +277,7 @@ ANNOTATIONS = st.one_of(
         }
     ),
 )
-WISHES: st.SearchStrategy[dict[str, str]] = st.just({}) | st.fixed_dictionaries(
+WISHES: st.SearchStrategy[Json] = st.just({}) | st.fixed_dictionaries(
     {},
     optional={
         "samestep.dev/model": st.sampled_from(

@@ -244,7 +244,7 @@ def test_every_key_is_always_there(check: Check, output: str) -> None:
         for one in item["suggestions"]:
             assert set(one) == {"change", "field", "value", "model", "models", "patch"}
         for one in (item["job"] or {"roles": []})["roles"]:
-            assert set(one) == {"name", "pods", "gang", "device", "devices"}
+            assert set(one) == {"name", "pods", "gang", "apart", "device", "devices"}
     assert document["items"][3]["suggestions"] != []
 
 
