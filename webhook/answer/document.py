@@ -4,7 +4,7 @@ from typing import Any
 
 from webhook.answer.message import suggested
 from webhook.answer.response import patch
-from webhook.answer.wording import one_line, sentence
+from webhook.answer.wording import one_line, phrase, sentence
 from webhook.catalog.codes import action_of
 from webhook.model.fleet import Model
 from webhook.model.job import TrainingJob
@@ -43,7 +43,7 @@ def document(review: Review, source: str) -> dict[str, Any]:
             "highMib": _whole(review.demand.high_mib),
             "source": review.demand.source,
             "mayDeny": review.demand.known and review.demand.may_deny,
-            "assumptions": list(review.demand.assumptions),
+            "assumptions": [phrase(one, review.language) for one in review.demand.assumptions],
         },
         "pool": {
             "nodes": decision.pool.nodes,
@@ -64,7 +64,7 @@ def document(review: Review, source: str) -> dict[str, Any]:
         ],
         "suggestions": [
             {
-                "change": suggested(one),
+                "change": suggested(one, review),
                 "field": dotted(steps(one.operations[0]["path"])),
                 "value": one.operations[0].get("value"),
                 "model": one.model.product,

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from webhook.model.demand import UNKNOWN_DEMAND, Demand, DemandSource, bound
+from webhook.model.finding import Phrase
 from webhook.model.job import Reading, TrainingJob
 from webhook.model.policy import Policy
 from webhook.sizing.from_job import Unsizable, bound_of, training_of
@@ -65,7 +66,7 @@ def _tabled(job: TrainingJob, policy: Policy, batch: Reading | None) -> Demand |
     found = _linear(job, DemandSource.TABLED, entry.fixed_mib, entry.per_sample_mib or 0, batch)
     if isinstance(found, str):
         return found
-    return replace(found, assumptions=(f"memory.declared[{place}] of the policy",))
+    return replace(found, assumptions=(Phrase("tabled", {"place": place}),))
 
 
 def _linear(
