@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 import click
 
-from webhook.model.policy import Policy
+from webhook.model.policy import Language, Policy
 from webhook.policy.load import PolicyError, load_policy
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -21,6 +21,17 @@ def files_option(told: str, *, required: bool = False) -> Callable[[_Command], _
 def policies_option(told: str = "Directory or file with a TrainingPolicy.") -> Callable[[_Command], _Command]:
     """`--policies`; `told` says what they are for."""
     return click.option("--policies", type=click.Path(path_type=Path), help=told)
+
+
+def language_option(default: str) -> Callable[[_Command], _Command]:
+    """`--lang`; `default` says what counts without it."""
+    return click.option(
+        "--lang",
+        "language",
+        type=click.Choice([one.value for one in Language]),
+        callback=lambda _, __, value: Language(value) if value else None,
+        help=f"Language of what people read. Default: {default}.",
+    )
 
 
 def policy_from(policies: Path | None) -> Policy:

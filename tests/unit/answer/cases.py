@@ -1,6 +1,5 @@
 """One small case, job and fleet, for every text that a person may read."""
 
-import copy
 from dataclasses import replace
 
 from controlplane.nodes import A100_80GB, RTX_5090, RTX_PRO_6000, Card, gpu_node
@@ -218,11 +217,9 @@ def odd_memory() -> list[Json]:
 
 def pinned_elsewhere() -> Review:
     """Changed, before it has started, so that it needs more than the model that it was pinned to has."""
-    before = patched(ask(pytorchjob(memory_per_device="20Gi")))
-    after = copy.deepcopy(before)
-    after["metadata"]["annotations"]["samestep.dev/memory-per-device"] = "44Gi"
-    after["spec"]["runPolicy"] = {"backoffLimit": 1}
-    return ask(after, old=before)
+    known = nodes((RTX_5090, 3, 4), (RTX_PRO_6000, 2, 4))
+    batch = "--per_device_train_batch_size"
+    return ask(ddp(batch, "64", workers=4), known, old=patched(ask(ddp(batch, "16", workers=4), known)))
 
 
 INFORMING = {

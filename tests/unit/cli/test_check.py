@@ -418,3 +418,12 @@ def test_accelerators_count_beside_the_jobs_and_beside_the_nodes(check: Check, t
     assert answer(PINNED, fleet=only_new) == ("Admit", [])
     assert answer(PINNED, fleet=and_accelerator) == ("Pin", ["NVIDIA-New"])
     assert answer(PINNED, new, fleet=only_new) == ("Pin", ["NVIDIA-New"])
+
+
+def test_messages_are_in_the_language_that_is_asked_for(check: Check) -> None:
+    text = check(DENIED, options=("--lang", "ko")).stdout
+    assert "SST201 메모리 부족: " in text
+    assert "samestep explain SST201 --lang ko" in text
+    (item,) = listed(check(DENIED, options=("--lang", "ko", "-o", "json")))["items"]
+    assert item["findings"][0]["message"].startswith("메모리 부족: ")
+    assert check(DENIED, options=("--lang", "en")).stdout == check(DENIED).stdout
