@@ -8,7 +8,7 @@ import orjson
 from webhook.answer.message import message
 from webhook.answer.operations import operations
 from webhook.answer.warnings import told, warnings
-from webhook.answer.wording import one_line, sentence
+from webhook.answer.wording import place, sentence
 from webhook.catalog.codes import action_of
 from webhook.model.finding import Action
 from webhook.model.patch import Operation
@@ -49,7 +49,7 @@ def _causes(review: Review) -> list[dict[str, str]]:
     """One for each finding that is the submitter's business, those that deny first: tools read them."""
     findings = [one for one in review.decision.findings if told(one) or action_of(one) is Action.DENY]
     findings.sort(key=lambda one: action_of(one) is not Action.DENY)
-    return [{"reason": one.code, "field": one_line(one.where), "message": sentence(one, review)} for one in findings]
+    return [{"reason": one.code, "field": place(one, review), "message": sentence(one, review)} for one in findings]
 
 
 def _audit(review: Review) -> dict[str, str]:

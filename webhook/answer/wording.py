@@ -8,6 +8,7 @@ from webhook.answer.texts import texts
 from webhook.model.demand import Demand, DemandSource
 from webhook.model.finding import Finding, Phrase, Plain
 from webhook.model.job import TrainingJob
+from webhook.model.paths import dotted
 from webhook.model.policy import FleetShown, Language
 from webhook.model.verdict import Review
 
@@ -40,6 +41,12 @@ def _sentence(finding: Finding, figures: Mapping[str, str], language: Language, 
     pattern = (words["hidden"].get(key) if hidden else None) or words["findings"][key]
     facts = dict(_fact(name, value, language) for name, value in finding.facts.items())
     return one_line(pattern.format(**figures, **facts))
+
+
+def place(finding: Finding, review: Review) -> str:
+    """The field that a finding is about; one about where the pods may land is about the first pod spec with devices."""
+    roles = review.job.device_roles if review.job else ()
+    return one_line(finding.where) or (one_line(dotted(roles[0].spec)) if roles else "")
 
 
 def one_line(text: str) -> str:

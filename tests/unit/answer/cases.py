@@ -272,6 +272,15 @@ REALISTIC: dict[str, str | int | Phrase] = {
 }
 """What the placeholders of findings hold, as long as they usually are."""
 
+ELSEWHERE: dict[str, dict[str, str | int]] = {
+    "SST102": {"kind": "Trainer.example.com"},
+    "SST103/beside": {"taken": "samestep.dev/memory-per-device", "other": "samestep.dev/memory-fixed"},
+    "SST103/declared": {"one": "samestep.dev/micro-batch", "other": "--per_device_train_batch_size"},
+    "SST104/claim": {"reference": "train-gpus"},
+    "SST104/selector": {"reference": "rtx-pro-6000-gpus"},
+}
+"""The same where a text means something else by the name."""
+
 
 def every_finding() -> dict[str, Finding]:
     """One finding for each text, with as much in its placeholders as there usually is."""
@@ -280,7 +289,7 @@ def every_finding() -> dict[str, Finding]:
 
 def _finding(key: str) -> Finding:
     code, _, variant = key.partition("/")
-    return Finding(code, "spec", REALISTIC, variant)
+    return Finding(code, "spec", {**REALISTIC, **ELSEWHERE.get(key, {})}, variant)
 
 
 def told_in(outcome: Review, language: Language, shown: FleetShown = FleetShown.MODELS) -> Review:
