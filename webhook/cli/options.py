@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 import click
 
-from webhook.model.policy import Policy
+from webhook.model.policy import Language, Policy
 from webhook.model.rules import Rules
 from webhook.policy.load import PolicyError, load_policy, load_rules
 
@@ -22,6 +22,17 @@ def files_option(told: str, *, required: bool = False) -> Callable[[Command], Co
 def policies_option(told: str = "Directory or file with a TrainingPolicy.") -> Callable[[Command], Command]:
     """`--policies`; `told` says what they are for."""
     return click.option("--policies", type=click.Path(path_type=Path), help=told)
+
+
+def language_option(default: str) -> Callable[[Command], Command]:
+    """`--lang`; `default` says what counts without it."""
+    return click.option(
+        "--lang",
+        "language",
+        type=click.Choice([one.value for one in Language]),
+        callback=lambda _, __, value: Language(value) if value else None,
+        help=f"Language of what people read. Default: {default}.",
+    )
 
 
 def policy_from(policies: Path | None) -> Policy:

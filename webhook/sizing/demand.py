@@ -10,6 +10,7 @@ from math import floor
 
 from webhook.catalog.accelerators import accelerators
 from webhook.model.demand import UNKNOWN_DEMAND, Demand, DemandPart, DemandSource, bound
+from webhook.model.finding import Phrase
 from webhook.model.job import Reading, TrainingJob
 from webhook.model.policy import Policy
 from webhook.sizing.from_job import Sizable, Unsizable, bound_of, training_of
@@ -70,7 +71,7 @@ def _capped(demand: Demand, job: TrainingJob, policy: Policy) -> Demand:
     )
     source = demand.source if demand.known else DemandSource.SIZED_FOR
     of = f"{said} ({memory / 1024:.1f} GiB)" if isinstance(said, str) else f"{memory / 1024:.1f} GiB"
-    assumptions = (*demand.assumptions, f"sized for {of}")
+    assumptions = (*demand.assumptions, Phrase("sized_for", {"of": of}))
     return Demand(low, likely, most if high is None else high, source, may_deny=False, assumptions=assumptions)
 
 
@@ -120,7 +121,7 @@ def _tabled(job: TrainingJob, policy: Policy, batch: Reading | None) -> Demand |
     found = _linear(job, DemandSource.TABLED, entry.fixed_mib, entry.per_sample_mib or 0, batch)
     if isinstance(found, str):
         return found
-    return replace(found, assumptions=(f"memory.declared[{place}] of the policy",))
+    return replace(found, assumptions=(Phrase("tabled", {"place": place}),))
 
 
 def _linear(
