@@ -4,9 +4,8 @@ from collections.abc import Iterator
 
 import yaml
 
-from tests.unit.answer.cases import EVERY, told_in
+from tests.unit.answer.cases import EVERY, every_finding, told_in
 from webhook.answer.message import leading_finding, message
-from webhook.answer.texts import texts
 from webhook.answer.warnings import warnings
 from webhook.answer.wording import sentence
 from webhook.catalog.codes import codes
@@ -37,10 +36,11 @@ def example_files() -> dict[str, str]:
 
 def examples_in(language: Language) -> dict[str, str]:
     """By code: the denial that it leads, else its warning, else what stands in JSON. Where no case finds it, its text
-    as it is in the file."""
+    with what its placeholders usually hold."""
     found = {code: next(_told(code, language), "") for code in codes()}
-    patterns = texts(language)["findings"]
-    return {code: text or f"{code} {patterns[code]}" for code, text in found.items() if text or code in patterns}
+    usual, any_job = every_finding(), told_in(next(iter(EVERY.values())), language)
+    written = {code: f"{code} {sentence(one, any_job)}" for code, one in usual.items()}
+    return {code: text or written[code] for code, text in found.items() if text or code in written}
 
 
 def _told(code: str, language: Language) -> Iterator[str]:

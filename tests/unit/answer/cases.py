@@ -91,6 +91,12 @@ def all_in_use() -> Fleet:
     return build_fleet(read, used={node.name: {"nvidia.com/gpu": 4, "pods": 1} for node in read})
 
 
+def on_rocm() -> Json:
+    spec = pod()
+    spec["containers"][0]["image"] = "rocm/pytorch:latest"
+    return pytorchjob(spec, memory_per_device="44Gi")
+
+
 TABLE = Policy(tabled=(TabledMemory(2048, 684, image="*/train*", args=(("--arch", "vit"),)),))
 
 
@@ -131,6 +137,7 @@ DENIALS = {
     "not pinned": ask(pytorchjob(memory_per_device="44Gi"), stage=Stage.VALIDATE),
     "widened while it runs": widened_while_it_runs(),
     "two vendors": on_two_vendors(),
+    "asks for a model that is not there": ask(pytorchjob(memory_per_device="20Gi", model="H200")),
     "memory, mixed on purpose": ask(ddp("--per_device_train_batch_size", "64"), policy=NEVER),
     "room, mixed on purpose": ask(pytorchjob(pod(gpus=4), workers=5, memory_per_device="20Gi"), policy=NEVER),
     "room, models that count as one": ask(
@@ -204,6 +211,7 @@ WARNINGS = {
         ddp("--per_device_train_batch_size", "64", workers=2), [*demo_nodes(), unlabelled()], policy=NEVER
     ),
     "mixed on purpose, no figures": ask(pytorchjob(), nodes((RTX_5090, 2, 4), (gpu_card(60), 2, 4)), policy=NEVER),
+    "an image for another vendor": ask(on_rocm()),
     "no room now": ask(pytorchjob(memory_per_device="44Gi"), all_in_use()),
     "pinned, memory unknown": ask(pytorchjob()),
     "pinned, the batch alone is missing": ask(pytorchjob(memory_fixed="2Gi", memory_per_sample="684Mi")),
@@ -272,18 +280,25 @@ EVERY = {**DENIALS, **WARNINGS, **INFORMING}
 
 REALISTIC: dict[str, str | int | Phrase] = {
     "age_s": 412,
+    "all": 4,
+    "asked": "RTX-PRO-6000-Blackwell-Server",
     "annotation": "samestep.dev/memory-per-device",
     "because": "line 3: expected a value",
+    "condition": "not-a-notebook",
     "device": "nvidia.com/gpu",
     "devices": 16,
+    "driver": 11,
+    "exception": "team-a/trial",
     "expected": Phrase("quantity_above_zero"),
     "field": "runtimePatches",
     "file": "/config/ds_zero3.json",
     "first": 32,
     "free": 8,
     "got": '"44 GB"',
+    "image": "pytorch/pytorch:2.4.0-cuda12.4-cudnn9-runtime",
     "key": "nvidia.com/gpu.product",
     "kind": "JobSet",
+    "major": 12,
     "meant": "samestep.dev/memory-per-device",
     "memory_mib": 31_967,
     "missing": "samestep.dev/memory-per-device",
@@ -293,17 +308,26 @@ REALISTIC: dict[str, str | int | Phrase] = {
     "nodes": 4,
     "one": "torchrun --nnodes=4",
     "other": "torchrun --nnodes=3",
+    "others": "research, strict",
     "percent": 6,
     "pods": 8,
+    "policies": "team-a, team-b",
+    "policy": "one-model-per-job",
+    "problem": "no such key: labels",
+    "program": "deepspeed",
     "reference": "ClusterTrainingRuntime torch",
     "role": "Worker",
     "said": "torchrun --nproc-per-node=8",
     "second": 64,
+    "stack": "ROCm and RCCL",
     "taken": 64,
+    "there": 12,
     "told": "64, 32",
     "usable_mib": 31_967,
     "values": "NVIDIA-RTX-PRO-6000-Blackwell-Server-Edition",
+    "vendor": "NVIDIA",
     "vendors": "AMD, NVIDIA",
+    "what": "instance-type p5.48xlarge, p5e.48xlarge",
 }
 """What the placeholders of findings hold, as long as they usually are."""
 

@@ -63,8 +63,8 @@ def test_the_page_of_a_code_or_kind_that_is_no_more_is_named(tmp_path: Path) -> 
     assert drift({}, tmp_path) == [
         f"{tmp_path.name}/{name}: no code has it"
         for name in (
-            "codes.ko/SST999.md",
             "codes/SST999.md",
+            "codes.ko/SST999.md",
             "gone.samestep.dev.yaml",
             "gone_v1alpha1.json",
             "kinds/gonejob.md",
