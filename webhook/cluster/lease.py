@@ -104,7 +104,7 @@ class Lease:
             return
         self._ours_until = asked + self._holds_s
         if not was_held:
-            _log.info("this replica leads")
+            _log.info("this replica leads", extra={"facts": {"identity": self.identity}})
             self._gained()
 
     def _is_anothers(self, lease: dict[str, Any]) -> bool:
