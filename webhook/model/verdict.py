@@ -149,8 +149,9 @@ class Decision:
 
     @property
     def candidate(self) -> Candidate | None:
-        """The candidate that was chosen: the one whose models are all that is left; None where none was."""
-        return next((one for one in self.pool.candidates if one.models == self.models), None)
+        """The candidate that was chosen: the one that has all models that are left; None where there is none such."""
+        left = set(self.models)
+        return next((one for one in self.pool.candidates if left and left <= set(one.models)), None)
 
 
 @dataclass(frozen=True, slots=True)
