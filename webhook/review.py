@@ -123,7 +123,7 @@ def _with_pools(case: Case, request: Request, rules: Rules, namespaces: Namespac
     pools = pools_for(request, rules, namespaces)
     among, given_to = (rules.pools, old) if old is not None else (pools, case.job)
     kept = next((one for one in among if one.name == given_to.given), None)
-    if kept is not None and lacking(given_to, kept, created=False).additions:
+    if kept is not None and not lacking(given_to, kept, created=False).lacks_nothing:
         kept = None
     return replace(case, pools=pools, pools_in_view=True, kept_in=kept)
 

@@ -89,7 +89,8 @@ def pools(draw: st.DrawFn) -> tuple[AcceleratorPool, ...]:
                 groups=groups,
                 most=draw(st.sampled_from((None, None, 0, 1000))),
                 tolerations=draw(TOLERATIONS),
-                scheduler="gang" if draw(RARELY) else "",
+                queue="lq" if draw(RARELY) else "",
+                scheduler=draw(st.sampled_from(("gang", "volcano", "kai-scheduler"))) if draw(RARELY) else "",
             )
         )
     return tuple(found)
@@ -202,7 +203,7 @@ def test_what_was_given_survives_that_the_file_without_it_is_put_in_place_again(
     stored = patched(outcome) | status
     again = drawn.review(drawn.case.job | status, old=stored)
     assert patched(again)["spec"] == stored["spec"]
-    assert patched(again)["metadata"].get("annotations") == stored["metadata"].get("annotations")
+    assert patched(again)["metadata"] == stored["metadata"]
     assert drawn.review(patched(again), old=stored, stage=Stage.VALIDATE).verdict is Verdict.ADMIT
 
 

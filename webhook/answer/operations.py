@@ -7,12 +7,13 @@ from typing import Any
 
 from webhook.decision.pin import by_selector
 from webhook.model.job import Overlay, PatchShape, PinPatches, Role, TrainingJob
-from webhook.model.patch import AFFINITY_TERMS, JOBS_IN_PATCH, MANAGER, POD_IN_JOB, Operation, add, replace
+from webhook.model.patch import AFFINITY_TERMS, JOBS_IN_PATCH, MANAGER, POD_IN_JOB, Operation, add, pointer, replace
 from webhook.model.placement import Operator, Pointer, Requirement, Term, Toleration
 from webhook.model.policy import Policy
 from webhook.model.verdict import Addition, Given, Pin
 
 RECORD = "samestep.dev/pinned"
+_ANNOTATIONS: Pointer = ("metadata", "annotations")
 
 
 def operations(
@@ -26,10 +27,16 @@ def operations(
     else:
         moved = _moved(job, pin) if pin is not None and pin.moved_from else []
         written = [*moved, *(one for index, addition in added.items() for one in _add(job.roles[index], addition))]
+    if given is not None and given.queue is not None:
+        written += [add(slot.at, _nested(slot.below, given.queue.name)) for slot in given.slots]
     # Without a name there may be no metadata at all. No API server stores such an object: there is nothing to remember.
     nowhere = not job.name and not job.annotations_are_a_map
     ours = pin if pin is not None and pin.ours else None
-    return written if nowhere or not (ours or pool) else [*written, _record(job, ours, policy, pool)]
+    if nowhere or not (ours or pool):
+        return written
+    # A Pod's queue may have made the map already.
+    there = job.annotations_are_a_map or any(one["path"] == pointer(_ANNOTATIONS) for one in written)
+    return [*written, _record(ours, policy, pool, there=there)]
 
 
 def _added(job: TrainingJob, pin: Pin | None, given: Given | None) -> dict[int, Addition]:
@@ -197,7 +204,7 @@ def _first(patches: PinPatches, at: Pointer, entries: list[dict[str, Any]]) -> l
     return [add((*at, 0), entry) for entry in reversed(entries)]
 
 
-def _nested(path: tuple[str, ...], value: Any) -> Any:  # noqa: ANN401 - JSON
+def _nested(path: Pointer, value: Any) -> Any:  # noqa: ANN401 - JSON
     for step in reversed(path):
         value = {step: value}
     return value
@@ -234,11 +241,9 @@ def _spelled_toleration(one: Toleration) -> dict[str, Any]:
     return spelled if one.seconds is None else {**spelled, "tolerationSeconds": one.seconds}
 
 
-def _record(job: TrainingJob, pin: Pin | None, policy: Policy, pool: str) -> Operation:
+def _record(pin: Pin | None, policy: Policy, pool: str, *, there: bool) -> Operation:
     """The pin record holds no time and no counter: GitOps tools would see the object change for ever."""
     of_pin = {"key": pin.key, "values": list(pin.values)} if pin is not None else {}
     of_pool = {"pool": pool} if pool else {}
     record = json.dumps({**of_pin, "policy": policy.name, **of_pool}, separators=(",", ":"))
-    if job.annotations_are_a_map:
-        return add(("metadata", "annotations", RECORD), record)
-    return add(("metadata", "annotations"), {RECORD: record})
+    return add((*_ANNOTATIONS, RECORD), record) if there else add(_ANNOTATIONS, {RECORD: record})

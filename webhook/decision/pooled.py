@@ -76,7 +76,7 @@ class _Trial:
 
 def _first(case: Case, decided: Decide) -> Decision:
     kept = case.kept_in
-    if kept is not None and not lacking(case.job, kept, created=not case.on_update).additions:
+    if kept is not None and lacking(case.job, kept, created=not case.on_update).lacks_nothing:
         # What it was given stands: with its selectors in the job, another pool would be seen through them.
         return _taken(case, (), _tried(case, kept, decided))
     pools = case.pools if kept is None else (kept, *(one for one in case.pools if one.name != kept.name))
@@ -166,11 +166,11 @@ def _taken(case: Case, others: Iterable[_Trial], trial: _Trial) -> Decision:
 
 def given_to(job: TrainingJob, given: Given, decision: Decision) -> Decision:
     """The decision with what the job gets of its pool, where it gets something and is not denied."""
-    if decision.verdict is Verdict.DENY or not given.additions:
+    if decision.verdict is Verdict.DENY or given.lacks_nothing:
         return decision
     findings = decision.findings
     if not any(one.code == "SST301" for one in findings):
-        where = dotted(job.roles[given.additions[0][0]].spec)
+        where = dotted(job.roles[given.additions[0][0]].spec) if given.additions else "metadata"
         findings = (Finding("SST301", where, {"pool": given.pool}, "pool"), *findings)
     return replace(decision, verdict=Verdict.PIN, given=given, findings=findings)
 

@@ -6,11 +6,13 @@ Nothing that a job says is overwritten. A job whose own selectors contradict the
 from dataclasses import replace
 from enum import StrEnum
 
+from webhook.catalog.queues import system_of
 from webhook.decision.pin import also_requiring, by_selector, requires
 from webhook.fleet.select import labelled
 from webhook.model.fleet import Fleet, Nodes
 from webhook.model.job import Role, TrainingJob
 from webhook.model.placement import Operator, Requirement, Toleration
+from webhook.model.queues import QueueName
 from webhook.model.rules import AcceleratorPool
 from webhook.model.verdict import Addition, Given
 
@@ -24,10 +26,15 @@ class Obstacle(StrEnum):
 
 
 def lacking(job: TrainingJob, pool: AcceleratorPool, *, created: bool) -> Given:
-    """What the job has to get so that it is in the pool. A scheduler is for those that are `created`: no API server
-    takes another one later."""
+    """What the job has to get so that it is in the pool. A scheduler and a queue are for those that are `created`: no
+    API server takes another scheduler later, and a queue holds what it was given."""
     added = ((index, _addition(role, pool, created=created)) for index, role in enumerate(job.roles) if role.decided)
-    return Given(pool.name, tuple((index, one) for index, one in added if any(one)))
+    given = Given(pool.name, tuple((index, one) for index, one in added if any(one)))
+    if not created or not pool.queue or (job.queue is not None and job.queue.name):
+        return given
+    scheduler = next((role.placement.scheduler for role in job.device_roles), "") or pool.scheduler
+    queue = QueueName(system_of(scheduler, job.kind.group).system, pool.queue)
+    return replace(given, queue=queue, slots=tuple(job.queue_slots(scheduler)))
 
 
 def inside(job: TrainingJob, given: Given) -> TrainingJob:
@@ -35,7 +42,7 @@ def inside(job: TrainingJob, given: Given) -> TrainingJob:
     roles = list(job.roles)
     for index, one in given.additions:
         roles[index] = _with(roles[index], one)
-    return replace(job, roles=tuple(roles)) if given.additions else job
+    return job if given.lacks_nothing else replace(job, roles=tuple(roles), queue=given.queue or job.queue)
 
 
 def obstacle(job: TrainingJob, pool: AcceleratorPool, given: Given) -> Obstacle | None:
@@ -45,7 +52,8 @@ def obstacle(job: TrainingJob, pool: AcceleratorPool, given: Given) -> Obstacle 
     # With what it gets as well: a pool may contradict itself.
     if any(_contradicts(role, one) for role in inside(job, given).device_roles for one in pool.nodes):
         return Obstacle.SELECTORS
-    return Obstacle.FIELDS if any(not _writable(job.roles[index], one) for index, one in given.additions) else None
+    writable = all(_writable(job.roles[index], one) for index, one in given.additions)
+    return None if writable and (given.slots or given.queue is None) else Obstacle.FIELDS
 
 
 def nodes_of(pool: AcceleratorPool, fleet: Fleet) -> Nodes:

@@ -75,8 +75,9 @@ def _lost(case: Case, old: TrainingJob) -> Given | None:
         one = one._replace(scheduler=one.scheduler if one.scheduler == had else "")
         if had is not None and any(one):
             additions.append((index, one))
-    lost = replace(lacks, additions=tuple(additions))
-    return lost if additions and obstacle(case.job, case.kept_in, lost) is None else None
+    queue = lacks.queue if old.queue == lacks.queue else None
+    lost = replace(lacks, additions=tuple(additions), queue=queue, slots=lacks.slots if queue else ())
+    return lost if not lost.lacks_nothing and obstacle(case.job, case.kept_in, lost) is None else None
 
 
 def _anew(case: Case, old: TrainingJob) -> Decision:

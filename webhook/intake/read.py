@@ -14,6 +14,8 @@ from webhook.intake.fields import Unreadable, found, mapping, text
 from webhook.intake.groups import member, read_group
 from webhook.intake.overlays import DEFINITION, Recorded
 from webhook.intake.places import IN_PLACE, Places
+from webhook.intake.queue import read_queue
+from webhook.intake.queue_slots import queue_slots
 from webhook.intake.roles import RawRole, Told, Written, finished, read_roles, set_apart
 from webhook.intake.runtime import read_run, runtime_of
 from webhook.intake.settings import read_told
@@ -147,6 +149,8 @@ def _job(subject: Subject, metadata: Object, parent: Workload | None) -> Trainin
         declared=annotations.declared,
         coupling_wish=annotations.coupling,
         wishes=annotations.wishes,
+        queue=read_queue(source, metadata, workload, [role.spec for role in device_roles]),
+        queue_slots=partial(queue_slots, source, workload, [role.spec for role in device_roles]),
         record=annotations.record,
         given=annotations.given,
         suspended=held_back,

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from webhook.model.finding import Finding
 from webhook.model.placement import Placement, Pointer
-from webhook.model.queues import QueueName
+from webhook.model.queues import QueueName, Slot
 from webhook.model.request import Kind
 
 
@@ -322,6 +322,10 @@ class Container:
     unset: tuple[str, ...] = ()
 
 
+def _nowhere(_: str) -> Sequence[Slot]:
+    return ()
+
+
 @dataclass(frozen=True, slots=True)
 class TrainingJob:
     """One job. `name` is what to call it in a message (generateName followed by "*" where it has no name yet).
@@ -354,6 +358,9 @@ class TrainingJob:
     wishes: Wishes = Wishes()
     queue: QueueName | None = None
     """The queue that it is submitted to, where it names one."""
+    queue_slots: Callable[[str], Sequence[Slot]] = field(default=_nowhere, repr=False, compare=False)
+    """Where a queue can be named for it, given the scheduler that places it; nowhere: that cannot be written. Asked by
+    few: looked up when it is."""
     record: PinRecord | None = None
     given: str = ""
     """The pool that an earlier answer gave it, by its record; a memory too."""

@@ -12,6 +12,7 @@ from webhook.model.job import Reading, TrainingJob
 from webhook.model.patch import Operation
 from webhook.model.placement import Requirement, Toleration
 from webhook.model.policy import Language, Policy
+from webhook.model.queues import QueueName, Slot
 from webhook.model.request import Request
 
 
@@ -130,10 +131,17 @@ class Addition(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What a job gets with the pool that it is given: to each role, by its place in the job, what that lacks."""
+    """What a job gets with the pool that it is given: to each role, by its place in the job, what that lacks, and the
+    `queue` where it names none, to be written into each of `slots`."""
 
     pool: str
     additions: tuple[tuple[int, Addition], ...] = ()
+    queue: QueueName | None = None
+    slots: tuple[Slot, ...] = ()
+
+    @property
+    def lacks_nothing(self) -> bool:
+        return not self.additions and self.queue is None
 
 
 @dataclass(frozen=True, slots=True)

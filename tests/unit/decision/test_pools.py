@@ -483,3 +483,91 @@ def test_a_raised_code_denies_in_the_pool_that_was_taken() -> None:
 def test_nodes_are_told_of_the_pool_alone() -> None:
     outcome = given(pytorchjob(memory_per_device="20Gi"), A)
     assert outcome.decision.pool.nodes == 4
+
+
+QUEUED = replace(A, queue="lq")
+
+
+def named_by(stored: Json) -> list[str]:
+    """Everything in it that names the queue."""
+    return [path for path, value in leaves(stored) if value == "lq"]
+
+
+def leaves(value: Any, at: str = "") -> list[tuple[str, Any]]:  # noqa: ANN401 - JSON
+    if isinstance(value, dict):
+        return [found for key, one in value.items() for found in leaves(one, f"{at}.{key}")]
+    if isinstance(value, list):
+        return [found for index, one in enumerate(value) for found in leaves(one, f"{at}[{index}]")]
+    return [(at, value)]
+
+
+KUEUE_LABEL = ".metadata.labels.kueue.x-k8s.io/queue-name"
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "where"),
+    [
+        ("", KUEUE_LABEL),
+        ("mine", KUEUE_LABEL),
+        ("kai-scheduler", ".metadata.labels.kai.scheduler/queue"),
+        ("volcano", ".spec.runPolicy.schedulingPolicy.queue"),
+    ],
+)
+def test_a_queue_is_named_as_the_system_reads_it_that_the_scheduler_goes_with(scheduler: str, where: str) -> None:
+    obj = pytorchjob(memory_per_device="20Gi")
+    for pool, spec in ((replace(QUEUED, scheduler=scheduler), pod()), (QUEUED, pod(schedulerName=scheduler))):
+        obj["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["spec"] = spec
+        outcome = given(obj, pool)
+        assert named_by(patched(outcome)) == [where]
+        again = given(patched(outcome), pool)
+        assert (again.verdict, taken(again), patch(again)) == (Verdict.ADMIT, "a", [])
+
+
+def test_where_pods_alone_name_their_queue_each_template_does() -> None:
+    pool = replace(QUEUED, scheduler="volcano")
+    obj = job(memory_per_device="20Gi")
+    outcome = given(obj, pool)
+    assert named_by(patched(outcome)) == [".spec.template.metadata.annotations.scheduling.volcano.sh/queue-name"]
+    assert given(patched(outcome), pool).verdict is Verdict.ADMIT
+    bare: Json = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "p-0", "labels": {"scheduling.x-k8s.io/pod-group": "g"}},
+        "spec": pod(command=("torchrun", "--nnodes=4", "train.py")),
+    }
+    stored = patched(given(bare, pool))
+    assert named_by(stored) == [".metadata.annotations.scheduling.volcano.sh/queue-name"]
+    assert record(stored)["pool"] == "a"
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        {"labels": {"kueue.x-k8s.io/queue-name": "mine"}},
+        {"annotations": {"kueue.x-k8s.io/queue-name": "mine"}},
+        {"labels": {"kai.scheduler/queue": "mine"}},
+    ],
+)
+def test_a_job_that_names_a_queue_keeps_it(metadata: Json) -> None:
+    obj = pytorchjob()
+    obj["metadata"] |= metadata
+    assert named_by(patched(given(obj, QUEUED))) == []
+
+
+def test_a_dropped_queue_is_put_back_and_none_is_given_to_a_job_that_exists() -> None:
+    obj = pytorchjob(memory_per_device="20Gi")
+    stored = patched(given(obj, QUEUED))
+    changed = deepcopy(obj)
+    changed["spec"]["runPolicy"] = {"backoffLimit": 1}
+    assert named_by(patched(given(changed, QUEUED, old=stored))) == [KUEUE_LABEL]
+    without = patched(given(obj, A))
+    assert named_by(patched(given(changed, QUEUED, old=without))) == []
+
+
+def test_a_pool_whose_queue_cannot_be_named_is_not_given_and_the_job_not_pinned() -> None:
+    obj = job(memory_per_device="20Gi", pool="a")
+    obj["spec"]["template"]["metadata"] = "none"
+    outcome = given(obj, replace(QUEUED, scheduler="volcano"))
+    assert (outcome.verdict, variants(outcome), patch(outcome)) == (Verdict.ADMIT, ["SST307/pool"], [])
+    del obj["metadata"]["annotations"]["samestep.dev/pool"]
+    assert taken(given(obj, replace(QUEUED, scheduler="volcano"), replace(A, name="z"))) == "z"
