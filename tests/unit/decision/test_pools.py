@@ -15,6 +15,9 @@ from webhook.answer.message import message
 from webhook.answer.response import admission_response, patch
 from webhook.answer.warnings import warnings
 from webhook.catalog.codes import action_of
+from webhook.cli.stories import show_story, story_document
+from webhook.decision.notes import Pools, PoolTried, Refused
+from webhook.decision.story import Listener, Story
 from webhook.model.finding import Action
 from webhook.model.fleet import Fleet
 from webhook.model.placement import Operator, Requirement, Toleration
@@ -571,3 +574,52 @@ def test_a_pool_whose_queue_cannot_be_named_is_not_given_and_the_job_not_pinned(
     assert (outcome.verdict, variants(outcome), patch(outcome)) == (Verdict.ADMIT, ["SST307/pool"], [])
     del obj["metadata"]["annotations"]["samestep.dev/pool"]
     assert taken(given(obj, replace(QUEUED, scheduler="volcano"), replace(A, name="z"))) == "z"
+
+
+def story_of(obj: Json, *pools: AcceleratorPool, **more: Any) -> tuple[Review, Story]:  # noqa: ANN401
+    heard = Listener()
+    outcome = given(obj, *pools, tell=heard, **more)
+    story = heard.story(outcome)
+    assert story is not None
+    return outcome, story
+
+
+def test_the_story_tells_which_pools_were_tried_and_goes_on_in_the_one_that_was_taken() -> None:
+    empty = AcceleratorPool("empty", label("rack", "c"))
+    spec = pod(gpus=8, command=("torchrun", "--nnodes=2", "train.py"), nodeSelector={"rack": "b"})
+    obj = job(spec, pods=2, memory_per_device="44Gi")
+    obj["spec"]["template"]["metadata"] = "no map"
+    pools = (
+        replace(empty, order=1),
+        replace(A, name="small", order=2),
+        AcceleratorPool("fields", label("rack", "b"), order=3, queue="lq", scheduler="volcano"),
+        replace(B, order=4),
+        replace(A, order=5),
+    )
+    outcome, story = story_of(obj, *pools)
+    assert story.pools == Pools(
+        (
+            PoolTried("empty", Refused.NODES),
+            PoolTried("small", Refused.SELECTORS),
+            PoolTried("fields", Refused.FIELDS),
+            PoolTried("b", None),
+        ),
+        "b",
+    )
+    (landing,) = story.landings
+    assert (landing.nodes, taken(outcome)) == (2, "b")
+    told = story_document(outcome, story, "a.yaml")["acceleratorPools"]
+    assert [one["pool"] for one in told if one["taken"]] == ["b"]
+
+
+def test_the_story_is_told_in_words(capsys: pytest.CaptureFixture[str]) -> None:
+    big = pytorchjob(pod(gpus=8), workers=2, memory_per_device="44Gi")
+    show_story(*story_of(big, A, B), 0)
+    told = capsys.readouterr().out
+    assert "a     no node there can hold its pods\n" in told
+    assert "b     has a candidate: taken\n" in told
+    assert "Decided in pool b: what the job gets with it counts as if it stood in the job." in told
+    show_story(*story_of(pytorchjob(pool="no"), A), 0)
+    assert "In no AcceleratorPool." in capsys.readouterr().out
+    show_story(*story_of(pytorchjob(memory_per_device="100Gi"), A), 0)
+    assert "a     no model there can be chosen: taken\n" in capsys.readouterr().out
