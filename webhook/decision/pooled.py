@@ -105,7 +105,7 @@ def _asked_for(case: Case, name: str, decided: Decide) -> Decision:
     where = dotted(("metadata", "annotations", POOL))
     pools = case.pools if case.policy.fleet_shown is not FleetShown.NONE else ()
     others = ", ".join(one.name for one in pools[:_MOST_TOLD]) + (", …" if len(pools) > _MOST_TOLD else "")
-    facts: dict[str, str | int | float] = {"pool": name, "pools": others}
+    facts: dict[str, str | int | float] = {"asked": name, "pools": others}
 
     def unmet(variant: str, *, withheld: str = "") -> Decision:
         withheld = withheld or ("update" if case.on_update else "")
