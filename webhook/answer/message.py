@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 
 from webhook.answer.texts import texts
 from webhook.answer.width import columns, padded
-from webhook.answer.wording import assumptions, gib, one_line, sentence, slowed, wanted
+from webhook.answer.wording import assumptions, gib, one_line, sentence, slowed, told_pool, wanted
 from webhook.catalog.codes import action_of
 from webhook.model.finding import Action, Finding
 from webhook.model.policy import FleetShown
@@ -53,7 +53,8 @@ def _lines(leading: Finding, review: Review, models: int, with_basis: bool) -> I
         yield ""
         yield words["suggestions"]["header"]
         yield from (f"  - {line}" for line in ways)
-    yield one_line(words["end"].format(policy=review.policy.name, code=leading.code))
+    pool = told_pool(review)
+    yield one_line(words["end_pool" if pool else "end"].format(policy=review.policy.name, pool=pool, code=leading.code))
 
 
 def _first(leading: Finding, review: Review) -> str:

@@ -313,6 +313,8 @@ REALISTIC: dict[str, str | int | Phrase] = {
     "pods": 8,
     "policies": "team-a, team-b",
     "policy": "one-model-per-job",
+    "pool": "research-cuda",
+    "pools": "vision, speech",
     "problem": "no such key: labels",
     "program": "deepspeed",
     "reference": "ClusterTrainingRuntime torch",
