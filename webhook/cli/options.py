@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import click
 
 from webhook.cli.documents import Document
-from webhook.model.policy import Policy
+from webhook.model.policy import Language, Policy
 from webhook.model.rules import Rules
 from webhook.policy.common import common
 from webhook.policy.load import Loaded, PolicyError, load, load_policy, load_rules
@@ -26,6 +26,17 @@ def files_option(told: str, *, required: bool = False) -> Callable[[Command], Co
 def policies_option(told: str = "Directory or file with TrainingPolicies.") -> Callable[[Command], Command]:
     """`--policies`; `told` says what they are for."""
     return click.option("--policies", type=click.Path(path_type=Path), help=told)
+
+
+def language_option(default: str) -> Callable[[Command], Command]:
+    """`--lang`; `default` says what counts without it."""
+    return click.option(
+        "--lang",
+        "language",
+        type=click.Choice([one.value for one in Language]),
+        callback=lambda _, __, value: Language(value) if value else None,
+        help=f"Language of what people read. Default: {default}.",
+    )
 
 
 def policy_from(policies: Path | None) -> Policy:

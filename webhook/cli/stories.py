@@ -43,6 +43,7 @@ _TREATMENTS = {
 _GATES = {
     Out.MEMORY: "has the memory",
     Out.UNREACHABLE: "every role can land on it",
+    Out.UNWISHED: "is what was asked for",
     Out.ROOM: "holds the whole gang",
 }
 _CRITERIA = {

@@ -6,6 +6,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from webhook.answer.wording import own_sentence
 from webhook.cli.documents import Document, Unreadable, parse_all
 from webhook.fleet.allocated import read_claim
 from webhook.fleet.growth import autoscaler_growth, node_pool_growth
@@ -94,7 +95,7 @@ def offline(paths: Iterable[Path], also: Iterable[Document] = (), *, model_label
             try:
                 pod = read_pod(one.object)
             except PodError as error:
-                problems.append(Unreadable(one.source, str(error)))
+                problems.append(Unreadable(one.source, own_sentence(error.finding)))
                 continue
             pods += [pod] if pod is not None else []
         elif one.object["kind"] == "ResourceClaim":

@@ -73,15 +73,15 @@ def _strategy(demand: Demand, policy: Policy) -> tuple[Criterion, Rank]:
             return Criterion.ORDERED, lambda one: _place(one, policy.order)
 
 
-def _most_left(one: Candidate) -> float:
+def _most_left(one: Candidate) -> tuple[float, ...]:
     """Devices left after what is in use, promised and waited for: less than none where there is a queue, so that of two
-    models that are full the one with the shorter queue is taken."""
-    return -one.devices if one.devices_now is None else one.short_now - one.devices_now
+    models that are full the one with the shorter queue is taken. Then most devices *there*."""
+    return (-one.devices,) if one.devices_now is None else (one.short_now - one.devices_now, -one.devices)
 
 
-def _safest(one: Candidate) -> float:
+def _safest(one: Candidate) -> tuple[float, ...]:
     """Of an unknown demand: the larger memory among those with room now; where none has, the shortest queue."""
-    return -one.usable_mib if not one.out and not one.waits else _most_left(one)
+    return (-one.usable_mib,) if not one.out and not one.waits else _most_left(one)
 
 
 def _place(one: Candidate, order: tuple[str, ...]) -> int:

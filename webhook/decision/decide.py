@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from functools import reduce
+from operator import or_
 from typing import TypeAlias
 
 from webhook.decision.choice import choose, names_model
@@ -19,7 +21,7 @@ from webhook.model.job import PinRecord, TrainingJob
 from webhook.model.paths import dotted
 from webhook.model.pods import Promise, Queued
 from webhook.model.policy import Differing, PinWhen, Policy, RoomRule, UnknownNodes
-from webhook.model.verdict import Candidate, Decision, Out, Pool, Straggler, Verdict
+from webhook.model.verdict import Candidate, Decision, Out, Pool, Straggler, Verdict, named
 from webhook.sizing.demand import Sized
 
 PROMISED_FOR_S = 60
@@ -326,10 +328,15 @@ def _pinned(
 ) -> Decision:
     models = tuple(model for one in left for model in one.models)
     pin = pin_to(pool, models, case.policy, gang=gang, tell=case.tell)
-    names = ", ".join(one.name for one in left)
     if pin is None:
-        findings.append(_unpinnable(case.job, names))
+        findings.append(_unpinnable(case.job, ", ".join(one.name for one in left)))
         return Decision(Verdict.ADMIT, figures, findings=tuple(findings))
+    if len(models) > 1:
+        # A label that some nodes lack may leave fewer of them.
+        index = pool.fleet.labels[pin.key]
+        carrying = reduce(or_, (index.equal(value) for value in pin.values), 0)
+        models = tuple(model for model in models if pool.models[model] & carrying)
+    names = ", ".join(named(among) for one in left if (among := tuple(one for one in one.models if one in models)))
     if not pin.roles:
         return Decision(Verdict.ADMIT, figures, models=models, findings=tuple(findings))
     facts: dict[str, str | int] = {"key": pin.key, "values": ", ".join(pin.values)}

@@ -28,7 +28,7 @@ class Criterion(StrEnum):
     NAME = "name"
 
 
-Rank: TypeAlias = Callable[[Candidate], float | str]
+Rank: TypeAlias = Callable[[Candidate], float | str | tuple[float, ...]]
 """What a criterion makes of a candidate: the lowest is the best."""
 
 

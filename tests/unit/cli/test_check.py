@@ -477,3 +477,12 @@ def test_a_file_without_a_policy_is_refused(check: Check, tmp_path: Path) -> Non
     file.write_text("---\n")
     result = check(DENIED, options=("--policies", str(file)))
     assert (result.exit_code, "found none" in result.stderr) == (2, True)
+
+
+def test_messages_are_in_the_language_that_is_asked_for(check: Check) -> None:
+    text = check(DENIED, options=("--lang", "ko")).stdout
+    assert "SST201 메모리 부족: " in text
+    assert "samestep explain SST201 --lang ko" in text
+    (item,) = listed(check(DENIED, options=("--lang", "ko", "-o", "json")))["items"]
+    assert item["findings"][0]["message"].startswith("메모리 부족: ")
+    assert check(DENIED, options=("--lang", "en")).stdout == check(DENIED).stdout

@@ -174,7 +174,7 @@ def test_there_is_a_sentence_for_each(said: dict[StrEnum, str], kind: type[StrEn
 def test_the_fleet_goes_with_a_file() -> None:
     result = CliRunner().invoke(main, ["explain", "--fleet", "x.yaml"])
     assert result.exit_code == 2
-    assert "--fleet, --policies and -o go with -f" in result.stderr
+    assert "--fleet and -o go with -f" in result.stderr
 
 
 def test_lines_are_no_longer_than_120_columns_and_have_no_spaces_at_their_ends(explain: Explain) -> None:
