@@ -138,8 +138,9 @@ def _policy() -> str:
         "comment in the first line: `# yaml-language-server: $schema=../schemas/trainingpolicy_v1alpha1.json`.",
         _kind(
             TrainingPolicy,
-            "A file with one `TrainingPolicy`, or a directory that holds one, is what `samestep check --policies` "
-            "takes. Custom resources of this kind are not read yet. Without a policy the defaults below apply; "
+            "Files, or a directory of files, are what `--policies` of the commands takes; `samestep serve` follows "
+            "them, and the objects of a cluster ([how](../how-to/change-policies-live.md)). Without a policy the "
+            "defaults below apply; "
             "[policies/one-model-per-job.yaml](../../policies/one-model-per-job.yaml) is the same written out. "
             "[How to teach Samestep your own kind](../how-to/teach-a-kind.md) shows an entry of `kinds`.",
         ),

@@ -15,9 +15,9 @@ from rich.table import Table
 
 from webhook.answer.wording import gib
 from webhook.catalog.additions import by_age
-from webhook.cli.documents import Unreadable, parse_all
+from webhook.cli.documents import Document, Unreadable, parse_all
 from webhook.cli.live import ACCELERATORS, Collection, list_live
-from webhook.cli.options import common_from, files_option, policies_option
+from webhook.cli.options import accelerators_from, common_from, files_option, policies_option
 from webhook.cli.output import dumped
 from webhook.fleet.allocated import read_claim
 from webhook.fleet.build import Used
@@ -55,11 +55,11 @@ def fleet(
     snapshot: bool,  # noqa: FBT001 - click passes it by name
 ) -> None:
     """Show the nodes with accelerators: by model, and the odd ones with the reasons."""
-    labels = common_from(policies).model_labels
+    labels, ours = common_from(policies).model_labels, accelerators_from(policies)
     if files:
-        read, problems = _from_files(files, labels)
+        read, problems = _from_files(files, ours, labels)
     else:
-        read, problems = _live(kubeconfig, context, labels), []
+        read, problems = _live(kubeconfig, context, ours, labels), []
     for problem in (*problems, *(Unreadable(place, fault) for place, fault in read.faults)):
         click.echo(f"unreadable: {problem}", err=True)
     if snapshot:
@@ -75,9 +75,11 @@ def fleet(
     ctx.exit(2 if problems or read.faults else 0)
 
 
-def _from_files(files: Iterable[Path], labels: tuple[str, ...]) -> tuple[FleetRead, list[Unreadable]]:
+def _from_files(
+    files: Iterable[Path], ours: list[Document], labels: tuple[str, ...]
+) -> tuple[FleetRead, list[Unreadable]]:
     parsed, problems = parse_all(files)
-    documents = [(one.source, one.object) for one in parsed]
+    documents = [(one.source, one.object) for one in (*ours, *parsed)]
     pods, claims = ([obj for _, obj in documents if obj["kind"] == kind] for kind in ("Pod", "ResourceClaim"))
     read = read_fleet(documents, model_labels=labels, used=_used(pods, claims) if pods else None)
     return read, problems
@@ -144,9 +146,12 @@ def _document(models: Iterable[ModelSummary], odd: Iterable[OddNode]) -> dict[st
     }
 
 
-def _live(kubeconfig: Path | None, context: str | None, labels: tuple[str, ...]) -> FleetRead:
+def _live(kubeconfig: Path | None, context: str | None, ours: list[Document], labels: tuple[str, ...]) -> FleetRead:
     found = list_live(kubeconfig, context, (_NODES, _SLICES, _CLAIMS, _PODS, ACCELERATORS))
     pods, accelerators = found[_PODS], by_age(found[ACCELERATORS] or ())
     objects = [("", one) for one in (*(found[_NODES] or ()), *(found[_SLICES] or ()))]
-    objects += [(f"Accelerator {one['metadata']['name']}", one) for one in accelerators]
+    # A file goes before an object of the same name.
+    names = {one.object["metadata"]["name"] for one in ours}
+    objects += [(one.source, one.object) for one in ours]
+    objects += [(f"Accelerator {name}", one) for one in accelerators if (name := one["metadata"]["name"]) not in names]
     return read_fleet(objects, model_labels=labels, used=None if pods is None else _used(pods, found[_CLAIMS] or ()))

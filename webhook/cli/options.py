@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 import click
 
+from webhook.cli.documents import Document
 from webhook.model.policy import Language, Policy
 from webhook.model.rules import Rules
 from webhook.policy.common import common
@@ -52,6 +53,12 @@ def common_from(policies: Path | None) -> Policy:
 def rules_from(policies: Path | None) -> Rules | None:
     """All policies there; None where none is named. Ends the command for any fault: each is told on a line."""
     return None if policies is None else _loaded(load_rules, policies)
+
+
+def accelerators_from(policies: Path | None) -> list[Document]:
+    """The Accelerators there that count."""
+    found = () if policies is None else load(policies).accelerators
+    return [Document(str(policies), dict(one)) for one in found]
 
 
 def files_from(policies: Path | None) -> Loaded:
