@@ -8,6 +8,7 @@ from webhook.cli.explain import explain
 from webhook.cli.fleet import fleet
 from webhook.cli.serve import serve
 from webhook.cli.size import size
+from webhook.cli.test import test
 from webhook.cli.webhooks import webhooks
 
 _SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
@@ -19,7 +20,7 @@ def main() -> None:
     """Keeps every GPU training job on one GPU model."""
 
 
-for command in (catalog, check, explain, fleet, serve, size, webhooks):
+for command in (catalog, check, explain, fleet, serve, size, test, webhooks):
     # Its own too: click keeps the help option of a command's first call, with or without the group.
     command.context_settings.update(_SETTINGS)
     main.add_command(command)
