@@ -91,9 +91,10 @@ def _review(request: Request, world: World, depth: int = 0, tell: Tell = untold)
         grouped=bool(job.group),
         queued=world.queued,
         tell=tell,
+        pools_in_view=world.rules is not None,
     )
     decided_before = old if isinstance(old, TrainingJob) else None
-    if world.rules is not None:
+    if world.rules is not None and world.rules.pools:
         case = _with_pools(case, request, world.rules, world.namespaces, decided_before)
     decision = _decide(request, case, decided_before)
     decision = replace(decision, findings=(*decision.findings, *_of_the_job(case)))
@@ -118,14 +119,12 @@ def _with_pools(case: Case, request: Request, rules: Rules, namespaces: Namespac
     Its record alone is no evidence: the selectors and tolerations have to be there. An UPDATE may come from someone
     else, a controller say, so whoever may use the pool is not asked again.
     """
-    if not rules.pools:
-        return replace(case, pools_in_view=True)
     pools = pools_for(request, rules, namespaces)
     among, given_to = (rules.pools, old) if old is not None else (pools, case.job)
     kept = next((one for one in among if one.name == given_to.given), None)
     if kept is not None and not lacking(given_to, kept, created=False).lacks_nothing:
         kept = None
-    return replace(case, pools=pools, pools_in_view=True, kept_in=kept)
+    return replace(case, pools=pools, kept_in=kept)
 
 
 def _decide(request: Request, case: Case, old: TrainingJob | None) -> Decision:

@@ -133,11 +133,15 @@ def _asked_for(case: Case, name: str, decided: Decide) -> Decision:
 
 def _tried(case: Case, pool: AcceleratorPool, decided: Decide) -> _Trial:
     job, fleet = case.job, case.fleet
+    grows = bool(fleet.grows) or may_grow(pool, job, fleet)
+    # First what costs least: most pools are for other devices. Of one that is asked for, all is told.
+    elsewhere = not grows and not _offers(case, pool)
+    if elsewhere and not case.pool_asked_for:
+        return _Trial(pool, Given(pool.name))
     given = lacking(job, pool, created=not case.on_update)
     if (why := obstacle(job, pool, given)) is not None:
         return _Trial(pool, given, why)
-    grows = bool(fleet.grows) or may_grow(pool, job, fleet)
-    if not grows and not _offers(case, pool):
+    if elsewhere:
         return _Trial(pool, given)
     notes: list[Note] = []
     tell = case.tell if case.tell is untold else notes.append
@@ -146,7 +150,7 @@ def _tried(case: Case, pool: AcceleratorPool, decided: Decide) -> _Trial:
 
 
 def _offers(case: Case, pool: AcceleratorPool) -> bool:
-    """Whether some node of the pool has the devices of some role at all: most pools are for other devices."""
+    """Whether some node of the pool has the devices of some role at all."""
     nodes = nodes_of(pool, case.fleet)
     offered = (offered_of(case.fleet, role.device, now=False) for role in case.job.device_roles)
     return any(index is not None and index.at_least(1) & nodes for index in offered)

@@ -213,7 +213,7 @@ SHAPE: Json = {
 KEYS = {
     *SHAPE,
     *("source", "verdict", "wouldBe", "policy", "outside", "models", "patch", "findings", "suggestions"),
-    "straggler",
+    *("straggler", "acceleratorPool"),
 }
 
 
