@@ -9,6 +9,7 @@ from webhook.decision.suggest import suggest
 from webhook.decision.update import decide_update
 from webhook.decision.validate import check_created
 from webhook.fleet.pods import siblings
+from webhook.fleet.queues import reach
 from webhook.intake.read import Outside, Wrapper, name_of, read_job
 from webhook.intake.wrapped import DEEPEST, Held
 from webhook.model.demand import UNKNOWN_DEMAND
@@ -105,7 +106,7 @@ def _none_of_ours(request: Request) -> str:
 
 
 def _read(request: Request, obj: Object, world: World) -> TrainingJob | Wrapper | Outside:
-    return read_job(
+    job = read_job(
         obj,
         kind=request.kind,
         namespace=request.namespace,
@@ -114,6 +115,7 @@ def _read(request: Request, obj: Object, world: World) -> TrainingJob | Wrapper 
         surroundings=world.surroundings,
         config_maps=world.policy.config_maps,
     )
+    return replace(job, reach=reach(job, world.queues)) if isinstance(job, TrainingJob) and job.queue else job
 
 
 def _checked(request: Request, world: World, wrapper: Wrapper, depth: int) -> Review:

@@ -12,7 +12,7 @@ from webhook.model.patch import steps
 from webhook.model.paths import dotted
 from webhook.model.verdict import Candidate, Out, Review
 
-_CODE = {Out.MEMORY: "SST201", Out.UNREACHABLE: "SST401", Out.ROOM: "SST401"}
+_CODE = {Out.MEMORY: "SST201", Out.UNREACHABLE: "SST401", Out.QUOTA: "SST401", Out.ROOM: "SST401"}
 API_VERSION = "samestep.dev/v1alpha1"
 
 

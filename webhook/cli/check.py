@@ -68,7 +68,14 @@ def check(
     problems += known.problems
     if not fleets and all(one.object["kind"] != "Node" for one in looked_up):
         raise click.UsageError("no nodes to decide on: give --fleet FILE (kubectl get nodes -o yaml)")
-    world = World(known.fleet, policy, surroundings_from(documents), kinds=kinds_of(policy), pinned=known.pinned)
+    world = World(
+        known.fleet,
+        policy,
+        surroundings_from(documents),
+        kinds=kinds_of(policy),
+        pinned=known.pinned,
+        queues=known.queues,
+    )
     items: list[Item] = []
     for one in documents:
         if one.object["kind"] in LOOKED_UP:

@@ -10,10 +10,12 @@ from webhook.cli.documents import Document, Unreadable, parse_all
 from webhook.fleet.allocated import read_claim
 from webhook.fleet.growth import autoscaler_growth, node_pool_growth
 from webhook.fleet.pods import Usage
+from webhook.fleet.queues import read_queues
 from webhook.fleet.read import read_fleet
 from webhook.intake.pods import PodError, read_pod
 from webhook.model.fleet import Fleet
 from webhook.model.pods import Pinned, Pod
+from webhook.model.queues import Queues
 from webhook.model.request import Kind
 from webhook.model.surroundings import Surroundings, reference_of
 
@@ -21,12 +23,14 @@ LOOKED_UP = frozenset(
     {
         "Accelerator",
         "ClusterQueue",
+        "Cohort",
         "ConfigMap",
         "CustomResourceDefinition",
         "LocalQueue",
         "Namespace",
         "Node",
         "NodePool",
+        "Queue",
         "ResourceClaimTemplate",
         "ResourceFlavor",
         "ResourceSlice",
@@ -63,6 +67,7 @@ class Offline:
 
     fleet: Fleet
     pinned: Pinned
+    queues: Queues
     problems: list[Unreadable]
 
 
@@ -79,7 +84,7 @@ def offline(paths: Iterable[Path], also: Iterable[Document] = (), *, model_label
 
     Nodes make the fleet; one that comes twice counts as its last one (snapshots may overlap). Where Pods are among
     them, what they ask for is in use on their nodes, and what ResourceClaims hold; where there are none, what is free
-    is not known. NodePools and the status of the cluster autoscaler tell whether nodes may be added. Other documents
+    is not known. Flavors and queues tell where jobs in a queue may land. NodePools and the status of the cluster autoscaler tell whether nodes may be added. Other documents
     are left alone.
     """
     parsed, problems = parse_all(paths)
@@ -105,8 +110,9 @@ def offline(paths: Iterable[Path], also: Iterable[Document] = (), *, model_label
         model_labels=model_labels,
         grows=growth(one.object for one in documents),
     )
-    problems += [Unreadable(place, fault) for place, fault in read.faults]
-    return Offline(read.fleet, usage.pinned, problems)
+    queues = read_queues((one.source, one.object) for one in documents)
+    problems += [Unreadable(place, fault) for place, fault in (*read.faults, *queues.faults)]
+    return Offline(read.fleet, usage.pinned, queues.queues, problems)
 
 
 def growth(objects: Iterable[dict[str, Any]]) -> str:

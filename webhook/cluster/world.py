@@ -5,10 +5,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from webhook.decision.decide import PROMISED_FOR_S
+from webhook.fleet.queues import read_queues
 from webhook.model.fleet import Fleet
 from webhook.model.pods import Pinned, Pod, Promise
 from webhook.model.policy import Policy
-from webhook.model.request import Stage
+from webhook.model.queues import NO_QUEUES
+from webhook.model.request import Object, Stage
 from webhook.model.surroundings import Surroundings
 from webhook.model.verdict import Review, Verdict
 from webhook.model.world import World
@@ -35,6 +37,8 @@ class Worlds:
         self._surroundings: Surroundings = {}
         self._by_plural: dict[str, Surroundings] = {}
         self._grows: dict[str, str] = {}
+        self._queue_objects: dict[str, list[Object]] = {}
+        self._queues = NO_QUEUES
         self._promises: tuple[Promise, ...] = ()
         self._current: World | None = None
         self._counts_pods = True
@@ -88,6 +92,14 @@ class Worlds:
         """What objects of one kind say of nodes that may be added; empty where they say nothing."""
         self._grows[plural], self._current = reason, None
 
+    def queue(self, plural: str, objects: list[Object]) -> None:
+        """From now on reviews see the queues that these objects of one kind, and those of the others, make."""
+        self._queue_objects[plural] = objects
+        named = ((_place(one), one) for part in self._queue_objects.values() for one in part)
+        read = read_queues(named)
+        self.broken("queues", tuple(f"{place}: {fault}" for place, fault in read.faults))
+        self._queues, self._current = read.queues, None
+
     def trouble(self, plural: str, problem: str) -> None:
         """What keeps the objects of one kind from being followed; empty: nothing any more."""
         self.problems.pop(plural, None)
@@ -137,7 +149,13 @@ class Worlds:
             promises=self._promises,
             pinned=self._pinned,
             kinds=self.kinds,
+            queues=self._queues,
         )
+
+
+def _place(obj: Object) -> str:
+    metadata = obj["metadata"]
+    return f"{obj['kind']} {metadata.get('namespace', '')}/{metadata['name']}".replace(" /", " ")
 
 
 def _promised(review: Review) -> Iterator[Promise]:

@@ -1,11 +1,16 @@
 """Of the candidates left, which one."""
 
 from collections.abc import Callable
+from functools import reduce
+from operator import or_
 
+from webhook.decision.pool import TargetPool
 from webhook.model.demand import Demand
 from webhook.model.job import PinRecord
 from webhook.model.policy import Policy, RoomRule, Strategy
 from webhook.model.verdict import Candidate, Out
+
+_PLACE = frozenset({Out.ROOM, Out.QUOTA, Out.UNREACHABLE})
 
 
 def choose(
@@ -26,7 +31,7 @@ def choose(
     strategy = _unknown_demand if policy.strategy is None and not demand.known else _STRATEGIES[policy.strategy]
 
     def rank(one: Candidate) -> tuple[object, ...]:
-        short = policy.room is not RoomRule.IGNORE and (Out.ROOM in one.out or Out.UNREACHABLE in one.out)
+        short = policy.room is not RoomRule.IGNORE and not _PLACE.isdisjoint(one.out)
         doubt = (one.unlikely, -one.usable_mib if one.unlikely else 0, one.risk)
         if grouped:
             return (short, *doubt, -one.devices, one.model.name)
@@ -36,10 +41,14 @@ def choose(
     return min(among, key=rank)
 
 
-def names_model(record: PinRecord | None) -> Callable[[Candidate], bool]:
-    """Whether a candidate is the one that an earlier answer recorded."""
-    values = frozenset(record.values) if record else frozenset()
-    return lambda one: one.model.product in values
+def names_model(record: PinRecord | None, pool: TargetPool) -> Callable[[Candidate], bool]:
+    """Whether a candidate is the one that an earlier answer recorded: by its product, or by the label of a flavor that
+    all its nodes carry."""
+    if record is None:
+        return lambda _: False
+    index = pool.fleet.labels.get(record.key)
+    nodes = reduce(or_, map(index.equal, record.values), 0) if index is not None else 0
+    return lambda one: one.model.product in record.values or not pool.models[one.model] & ~nodes
 
 
 def _most_free(one: Candidate, _: Policy) -> tuple[float, ...]:

@@ -6,19 +6,21 @@ from dataclasses import dataclass, replace
 from webhook.decision.choice import choose, names_model
 from webhook.decision.pin import pin_to
 from webhook.decision.pool import TargetPool, candidates, packs, target_pool, told
+from webhook.decision.queues import flavor_keys, left_to_queue, pin_by_flavor, queue_chooses, queued, strays
 from webhook.decision.scope import Scope, Treatment, scope
-from webhook.model.finding import Action, Finding
+from webhook.model.finding import Action, Facts, Finding
 from webhook.model.fleet import Fleet, Model
 from webhook.model.job import PinRecord, TrainingJob
-from webhook.model.paths import dotted
+from webhook.model.paths import dotted, printable
 from webhook.model.pods import Promise
 from webhook.model.policy import PinWhen, Policy, RoomRule, UnknownNodes
-from webhook.model.verdict import Candidate, Decision, Out, Pool, Verdict
+from webhook.model.verdict import Candidate, Decision, Out, Pin, Pool, Verdict
 from webhook.sizing.demand import Sized
 
 PROMISED_FOR_S = 60
 """What a pin takes counts as in use for so long, or until its pods are bound."""
 
+_NO_FACTS: Facts = {}
 _EVERY_GATE = frozenset(Out)
 _REACH = frozenset({Out.UNREACHABLE})
 
@@ -30,7 +32,7 @@ SPREAD_PERCENT = 2
 class Case:
     """One job before the gates. `keep` is the pin recorded in the old object of an UPDATE: it stays while it passes;
     `on_update`: an UPDATE is never denied for room. `promises` are the pins given lately; `grouped`: the pod is one of
-    several that are objects of their own."""
+    several that are objects of their own. `checking`: this is the final object, which is not held to a lack of room."""
 
     job: TrainingJob
     sized: Sized
@@ -41,6 +43,7 @@ class Case:
     on_update: bool = False
     promises: tuple[Promise, ...] = ()
     grouped: bool = False
+    checking: bool = False
 
     @property
     def scope(self) -> Scope:
@@ -60,7 +63,8 @@ def decide(case: Case) -> Decision:
         return _child(case)
     if treatment is Treatment.NONE:
         return Decision(Verdict.ADMIT)
-    return decide_in(target_pool(case.job, case.fleet), case)
+    decision = decide_in(target_pool(case.job, case.fleet), case)
+    return replace(decision, findings=(*decision.findings, *_queue_not_in_view(case.job)))
 
 
 def decide_in(pool: TargetPool, case: Case) -> Decision:
@@ -125,12 +129,19 @@ def _one_model(pool: TargetPool, case: Case, weighed: tuple[Candidate, ...], fig
         if withheld in ("unknown", "stale") or not reachable:
             return Decision(Verdict.ADMIT, figures, findings=tuple(findings))
         roomy = reachable
-    kept = names_model(case.keep)
+    if queue_chooses(pool, case.job):
+        decision = _left_to_queue(pool, case, weighed, roomy, figures, findings)
+        if decision is not None:
+            return decision
+    if queued(pool):
+        # One that the queue can be kept to comes before one that it may miss.
+        roomy = tuple(one for one in roomy if _steers(pool, case, one)) or roomy
+    kept = names_model(case.keep, pool)
     chosen = next((one for one in roomy if kept(one)), None)
     if case.keep is not None and chosen is None:
         findings.append(Finding("SST105", facts={"values": ", ".join(case.keep.values)}))
     if chosen is None:
-        recorded = names_model(case.job.record)
+        recorded = names_model(case.job.record, pool)
         chosen = choose(roomy, case.sized.demand, policy, recorded, grouped=case.grouped)
     findings.extend(_of_chosen(pool, case, weighed, chosen))
     if not chosen.out and not packs(pool, chosen.model):
@@ -138,11 +149,59 @@ def _one_model(pool: TargetPool, case: Case, weighed: tuple[Candidate, ...], fig
     if policy.pin_when is PinWhen.NEVER:
         return Decision(Verdict.ADMIT, figures, findings=tuple(findings))
     alone = pool.nodes == pool.models[chosen.model]
-    if alone and policy.pin_when is PinWhen.WHEN_MIXED:
+    if alone and policy.pin_when is PinWhen.WHEN_MIXED and not _keeps_queue_off(pool, case, chosen):
         return Decision(Verdict.ADMIT, figures, models=(chosen.model,), findings=tuple(findings))
     # Where there was a choice, the pin says what it rests on.
     variant = "" if len(roomy) == 1 or case.grouped else "chosen" if chosen.devices_now is None else "free"
     return _pinned(pool, case, (chosen,), figures, findings, variant, gang=True)
+
+
+def _left_to_queue(
+    pool: TargetPool,
+    case: Case,
+    weighed: tuple[Candidate, ...],
+    left: tuple[Candidate, ...],
+    figures: Pool,
+    findings: list[Finding],
+) -> Decision | None:
+    """The queue chooses among its flavors, each of one model: it is only kept off those that are out. None where no
+    label of the flavors can do that."""
+    memory_out = (one.model for one in weighed if one.memory_out)
+    flavors = left_to_queue(pool, (one.model for one in left), memory_out, room=_looks_at_room(case) and not findings)
+    told_of = tuple(one for one in left if one.model in flavors.models)
+    told = (*findings, *_smallest(weighed), *_unknown(case, weighed), *_tight(told_of))
+    always = case.policy.pin_when is PinWhen.ALWAYS
+    if not (flavors.keeps_off or always) or case.policy.pin_when is PinWhen.NEVER:
+        return Decision(Verdict.ADMIT, figures, models=flavors.models, findings=told)
+    pin = pin_by_flavor(pool, flavors.nodes, case.policy, gang=True, whole=True)
+    if pin is None:
+        return None
+    if not pin.roles:
+        return Decision(Verdict.ADMIT, figures, models=flavors.models, findings=told)
+    return _pins(case, pin, flavors.models, figures, told, "flavors")
+
+
+def _looks_at_room(case: Case) -> bool:
+    """Whether a flavor is out for room: where nodes may be added, the queue may know more than what is there."""
+    return case.policy.room is not RoomRule.IGNORE and not case.fleet.grows and not case.checking
+
+
+def _steers(pool: TargetPool, case: Case, one: Candidate) -> bool:
+    """Whether the queue can be kept to this model: by a label of its flavors, or since whichever it takes will do."""
+    by_flavor = pin_by_flavor(pool, pool.models[one.model], case.policy, gang=True)
+    return by_flavor is not None or not strays(pool, one.model)
+
+
+def _keeps_queue_off(pool: TargetPool, case: Case, chosen: Candidate) -> bool:
+    """Whether one model is there, but the queue could take a flavor without it, and there is a label to prevent that."""
+    if not queued(pool) or not _looks_at_room(case) or not strays(pool, chosen.model):
+        return False
+    return pin_by_flavor(pool, pool.models[chosen.model], case.policy, gang=True) is not None
+
+
+def _queue_not_in_view(job: TrainingJob) -> Iterable[Finding]:
+    if job.reach is not None and job.reach.missing:
+        yield Finding("SST104", "metadata.labels", {"reference": printable(job.reach.missing[0])}, "queue")
 
 
 def _not_out(pool: TargetPool, case: Case, weighed: tuple[Candidate, ...], figures: Pool) -> Decision:
@@ -194,18 +253,37 @@ def _pinned(
     gang: bool,
 ) -> Decision:
     models = tuple(one.model for one in left)
-    pin = pin_to(pool, models, case.policy, gang=gang)
+    pin = pin_by_flavor(pool, pool.of(models), case.policy, gang=gang, whole=not gang) if queued(pool) else None
+    if pin is None:
+        pin = pin_to(pool, models, case.policy, gang=gang, but=flavor_keys(pool))
+        if pin is not None and gang and any(strays(pool, one) for one in models):
+            variant = "other-quota"
     if pin is None:
         findings.append(_unpinnable(case.job, models))
         return Decision(Verdict.ADMIT, figures, findings=tuple(findings))
     if not pin.roles:
         return Decision(Verdict.ADMIT, figures, models=models, findings=tuple(findings))
-    facts: dict[str, str | int] = {"key": pin.key, "values": ", ".join(pin.values)}
-    facts["models"] = ", ".join(one.name for one in models)
-    if variant == "free":
-        facts |= {"free": left[0].devices_now or 0, "devices": left[0].devices}
-    findings.insert(0, Finding("SST301", dotted(case.job.roles[pin.roles[0]].spec), facts, variant))
-    return Decision(Verdict.PIN, figures, pin, models, tuple(findings))
+    facts = {"free": left[0].devices_now or 0, "devices": left[0].devices} if variant == "free" else {}
+    return _pins(case, pin, models, figures, findings, variant, facts)
+
+
+def _pins(
+    case: Case,
+    pin: Pin,
+    models: tuple[Model, ...],
+    figures: Pool,
+    findings: Iterable[Finding],
+    variant: str,
+    more: Facts = _NO_FACTS,
+) -> Decision:
+    facts = {
+        "key": pin.key,
+        "values": ", ".join(pin.values),
+        "models": ", ".join(one.name for one in models),
+        **more,
+    }
+    pinned = Finding("SST301", dotted(case.job.roles[pin.roles[0]].spec), facts, variant)
+    return Decision(Verdict.PIN, figures, pin, models, (pinned, *findings))
 
 
 def _unpinnable(job: TrainingJob, models: tuple[Model, ...]) -> Finding:

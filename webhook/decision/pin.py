@@ -1,5 +1,6 @@
 """The pin: a label key whose values leave the chosen models in the target pool and nothing else."""
 
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from webhook.decision.pool import TargetPool, short_of_room
@@ -10,8 +11,10 @@ from webhook.model.policy import Policy
 from webhook.model.verdict import Pin
 
 
-def pin_to(pool: TargetPool, models: tuple[Model, ...], policy: Policy, *, gang: bool) -> Pin | None:
-    """The pin that leaves `models`; None where no label separates them from the rest of the pool.
+def pin_to(
+    pool: TargetPool, models: tuple[Model, ...], policy: Policy, *, gang: bool, but: Collection[str] = ()
+) -> Pin | None:
+    """The pin that leaves `models`; None where no label, `but` those, separates them from the rest of the pool.
 
     The first key, of the policy's and then the vendor's and clouds' product labels, that every node of the models
     carries and no other node of the pool shares with these values; else the first that keeps the gang's room on the
@@ -23,7 +26,7 @@ def pin_to(pool: TargetPool, models: tuple[Model, ...], policy: Policy, *, gang:
     complete: list[Pin] = []
     partial: Pin | None = None
     selected = _selected_by_all(pool)
-    for key in keys:
+    for key in (key for key in keys if key not in but):
         # Behind one that separates, only a key counts that every role requires already (see below).
         if complete and key not in selected:
             continue
@@ -143,5 +146,9 @@ def _separating(pool: TargetPool, key: str, chosen: Nodes) -> tuple[tuple[str, .
 def _keeps_room(pool: TargetPool, nodes: Nodes, *, gang: bool) -> bool:
     if not gang:
         return False
-    left: dict[int, Nodes] = {one.index: one.nodes & nodes for one in pool.roles}
-    return all(left[one.index] for one in pool.roles if one.role.gang) and short_of_room(pool, left) is None
+    return not short_of_room_on(pool, {one.index: one.nodes & nodes for one in pool.roles})
+
+
+def short_of_room_on(pool: TargetPool, left: Mapping[int, Nodes]) -> bool:
+    """Whether the gang has no room on these nodes (by role index), or a role of it no node at all."""
+    return not all(left[one.index] for one in pool.roles if one.role.gang) or short_of_room(pool, left) is not None

@@ -10,14 +10,16 @@ from functools import reduce
 from operator import or_
 
 from webhook.catalog.accelerators import accelerators
+from webhook.fleet.flavors import Offers, offers
 from webhook.fleet.packing import Ask, first_fit
 from webhook.fleet.room import fits, free_devices, pods_up_to
-from webhook.fleet.select import held_back, reachable
+from webhook.fleet.select import held_back, meeting, reachable
 from webhook.model.demand import Demand
 from webhook.model.fleet import DeviceColumn, Fleet, Model, Nodes
 from webhook.model.job import Role, TrainingJob
 from webhook.model.pods import Promise
 from webhook.model.policy import Policy
+from webhook.model.queues import Queue
 from webhook.model.verdict import Candidate, Out, Pool
 
 
@@ -27,6 +29,7 @@ class RolePool:
 
     `index` is its place in the job; `shape` is what a pod of it asks for, as a key. `now` are those of its nodes whose
     passing state keeps no pod out, and `takes` those of them that can take one now, where what is free is known.
+    `offers` are the flavors that its queue may give it; None: it is in none that has flavors for it.
     """
 
     index: int
@@ -37,6 +40,17 @@ class RolePool:
     now: Nodes
     takes: Nodes
     models: Mapping[Model, Nodes]
+    offers: Offers | None = None
+
+    def without(self, models: frozenset[Model], gone: Nodes) -> "RolePool":
+        left = None
+        if self.offers is not None:
+            # A flavor whose nodes are all among these is not there either.
+            rest = tuple(one for one in self.offers.flavors if not one.nodes or one.nodes & ~gone)
+            left = replace(
+                self.offers, flavors=tuple(replace(one, nodes=one.nodes & ~gone, now=one.now & ~gone) for one in rest)
+            )
+        return replace(self, nodes=self.nodes & ~gone, models=_others(self.models, models), offers=left)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,16 +76,15 @@ class TargetPool:
         gone = self.of(models)
         return replace(
             self,
-            roles=tuple(
-                replace(pool, nodes=pool.nodes & ~gone, models=_others(pool.models, models)) for pool in self.roles
-            ),
+            roles=tuple(pool.without(models, gone) for pool in self.roles),
             nodes=self.nodes & ~gone,
             models=_others(self.models, models),
         )
 
 
 def target_pool(job: TrainingJob, fleet: Fleet) -> TargetPool:
-    """Selectors, affinity, tolerations and resources of each device role, by Kubernetes' own rules."""
+    """Selectors, affinity, tolerations and resources of each device role, by Kubernetes' own rules, and the job's queue
+    by those of its controller."""
     roles: list[RolePool] = []
     different: list[RolePool] = []
     for index, role in enumerate(job.roles):
@@ -79,7 +92,7 @@ def target_pool(job: TrainingJob, fleet: Fleet) -> TargetPool:
             # Most jobs have one template, or the same one for a master and its workers.
             alike = next((one for one in different if _alike(one.role, role)), None)
             if alike is None:
-                different.append(_role_pool(index, role, fleet))
+                different.append(_role_pool(index, role, fleet, job.reach))
             roles.append(replace(alike, index=index, role=role) if alike else different[-1])
     nodes = now = unknown = two_models = shares = 0
     models: dict[Model, Nodes] = {}
@@ -100,17 +113,26 @@ def _alike(one: Role, other: Role) -> bool:
     return one.device == other.device and one.requests == other.requests and one.placement == other.placement
 
 
-def _role_pool(index: int, role: Role, fleet: Fleet) -> RolePool:
+def _role_pool(index: int, role: Role, fleet: Fleet, reach: Queue | None) -> RolePool:
     column = fleet.devices.get(role.device)
-    nodes = reachable(fleet, role.placement, now=False) & fits(fleet, role.requests)
+    offered = offers(fleet, role, reach) if reach is not None and reach.flavors else None
+    if offered is not None:
+        nodes = offered.nodes
+    else:
+        nodes = reachable(fleet, role.placement, now=False) & fits(fleet, role.requests)
+    if reach is not None:
+        nodes &= meeting(fleet, reach.nodes)
     if role.products and column is not None:
         wanted = {accelerators().canonical(name) for name in role.products}
         named = (bits for model, bits in column.models.items() if accelerators().canonical(model.product) in wanted)
         nodes &= reduce(or_, named, 0)
     models = {model: here for model, bits in column.models.items() if (here := bits & nodes)} if column else {}
-    now = nodes & ~held_back(fleet, role.placement) if fleet.free is not None else 0
+    if offered is not None:
+        now = nodes & offered.now
+    else:
+        now = nodes & ~held_back(fleet, role.placement) if fleet.free is not None else 0
     takes = now and now & fits(fleet, role.requests, now=True)
-    return RolePool(index, role, frozenset(role.requests.items()), column, nodes, now, takes, models)
+    return RolePool(index, role, frozenset(role.requests.items()), column, nodes, now, takes, models, offered)
 
 
 def _others(models: Mapping[Model, Nodes], gone: frozenset[Model]) -> Mapping[Model, Nodes]:
@@ -206,7 +228,39 @@ def _short(pool: TargetPool, model: Model) -> Short | None:
     for one in pool.roles:
         if one.role.gang and not nodes[one.index]:
             return Short(Out.UNREACHABLE, one.role.name, 0)
-    return short_of_room(pool, nodes)
+    return short_of_room(pool, nodes) or _short_of_flavors(pool, nodes)
+
+
+def _short_of_flavors(pool: TargetPool, nodes: Mapping[int, Nodes]) -> Short | None:
+    """Whether no flavor alone has the quota and the room for a role's gang, or all of them together not for all roles'
+    devices: Kueue gives all pods of a role the same flavor."""
+    for one in pool.roles:
+        gang = one.role.gang
+        if one.offers is None or not gang:
+            continue
+        quota = room = 0
+        for offer in one.offers.flavors:
+            if here := offer.nodes & nodes[one.index]:
+                holds = gang if offer.pods is None else min(offer.pods, gang)
+                quota = max(quota, holds)
+                room = max(room, min(holds, pods_up_to(pool.fleet, one.role.requests, here, gang)))
+        if room < gang:
+            return Short(Out.QUOTA if quota < gang else Out.ROOM, one.role.name, room)
+    if len(pool.roles) == 1:
+        return None
+    for resource, (wanted, _) in _devices(pool, nodes).items():
+        limits = {
+            offer.flavor.name: offer.flavor.quota.get(resource) if offer.flavor.quota is not None else None
+            for one in pool.roles
+            if one.role.device == resource and one.offers is not None
+            for offer in one.offers.flavors
+            if offer.nodes & nodes[one.index]
+        }
+        bounds = [limit for limit in limits.values() if limit is not None]
+        if bounds and len(bounds) == len(limits) and sum(bounds) < wanted:
+            role = next(one.role for one in pool.roles if one.role.device == resource)
+            return Short(Out.QUOTA, role.name, min(sum(bounds) // role.devices, role.gang))
+    return None
 
 
 def _waits(pool: TargetPool, model: Model, promised: int) -> bool:

@@ -62,7 +62,7 @@ def _proposals(denied: Review, fleet: Fleet) -> Iterator[_Proposal]:
         if one.out == (Out.MEMORY,):
             yield from _smaller_batch(job, one, denied, need)
     for one in by_memory:
-        if one.out == (Out.ROOM,):
+        if one.out in ((Out.ROOM,), (Out.QUOTA,)):
             yield from _fewer_pods(job, one)
     yield from _another_model(job, fleet)
     for one in by_memory:

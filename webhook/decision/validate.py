@@ -27,7 +27,7 @@ def check_created(case: Case) -> Decision:
         return Decision(Verdict.DENY, figures, findings=(out_of_memory(case),))
     if not pool.nodes:
         return Decision(Verdict.ADMIT, figures, findings=(_unknown_pin(case) or (no_node(case.job),)))
-    again = decide_in(pool.without(_just_met(pool, case.now)), replace(case, keep=case.job.record))
+    again = decide_in(pool.without(_just_met(pool, case.now)), replace(case, keep=case.job.record, checking=True))
     if again.verdict is Verdict.PIN and not case.stale_s:
         names = ", ".join(model.name for model in pool.models)
         return Decision(Verdict.DENY, figures, findings=(Finding("SST302", facts={"models": names}),))

@@ -38,6 +38,14 @@ def reachable(fleet: Fleet, placement: Placement, *, now: bool) -> Nodes:
     return nodes & ~held_back(fleet, placement) if now else nodes
 
 
+def meeting(fleet: Fleet, requirements: Iterable[Requirement]) -> Nodes:
+    """The nodes whose labels meet all of these."""
+    nodes = fleet.every
+    for one in requirements:
+        nodes &= _labelled(fleet, one)
+    return nodes
+
+
 def held_back(fleet: Fleet, placement: Placement) -> Nodes:
     """The nodes that only their passing state keeps such pods from."""
     nodes = fleet.not_ready

@@ -13,6 +13,7 @@ from webhook.intake.fields import Unreadable, found, mapping, text
 from webhook.intake.groups import member, read_group
 from webhook.intake.overlays import DEFINITION
 from webhook.intake.places import IN_PLACE, Places
+from webhook.intake.queue import read_queue
 from webhook.intake.roles import RawRole, Told, finished, read_roles
 from webhook.intake.runtime import read_run, runtime_of
 from webhook.intake.settings import read_told
@@ -142,6 +143,7 @@ def _job(subject: Subject, metadata: Object, parent: Workload | None) -> Trainin
         containers=spoken.containers,
         declared=annotations.declared,
         coupling_wish=annotations.coupling,
+        queue=read_queue(source, metadata, workload, [role.spec for role in device_roles]),
         record=annotations.record,
         suspended=held_back,
         started=started,

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from webhook.model.finding import Finding
 from webhook.model.placement import Placement, Pointer
-from webhook.model.queues import QueueName
+from webhook.model.queues import Queue, QueueName
 from webhook.model.request import Kind
 
 
@@ -314,6 +314,8 @@ class TrainingJob:
     wishes: Wishes = Wishes()
     queue: QueueName | None = None
     """The queue that it is submitted to, where it names one."""
+    reach: Queue | None = None
+    """Where that lets its pods land; None: nothing in view says, or it names none."""
     record: PinRecord | None = None
     suspended: bool = False
     started: bool = False

@@ -23,11 +23,13 @@ class Verdict(StrEnum):
 class Out(StrEnum):
     """Why a candidate cannot be chosen, in the order in which reasons are told.
 
-    UNREACHABLE: one role's own selectors leave no node of this model.
+    UNREACHABLE: one role's own selectors leave no node of this model. QUOTA: what the job's queue may hold there at the
+    most is less than the gang.
     """
 
     MEMORY = "memory"
     UNREACHABLE = "unreachable"
+    QUOTA = "quota"
     ROOM = "room"
 
 
