@@ -84,8 +84,8 @@ def offline(paths: Iterable[Path], also: Iterable[Document] = (), *, model_label
 
     Nodes make the fleet; one that comes twice counts as its last one (snapshots may overlap). Where Pods are among
     them, what they ask for is in use on their nodes, and what ResourceClaims hold; where there are none, what is free
-    is not known. Flavors and queues tell where jobs in a queue may land. NodePools and the status of the cluster autoscaler tell whether nodes may be added. Other documents
-    are left alone.
+    is not known. Flavors and queues tell where jobs in a queue may land, NodePools and the status of the cluster
+    autoscaler whether nodes may be added. Other documents are left alone.
     """
     parsed, problems = parse_all(paths)
     documents = [*parsed, *also]

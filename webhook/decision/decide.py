@@ -193,7 +193,7 @@ def _steers(pool: TargetPool, case: Case, one: Candidate) -> bool:
 
 
 def _keeps_queue_off(pool: TargetPool, case: Case, chosen: Candidate) -> bool:
-    """Whether one model is there, but the queue could take a flavor without it, and there is a label to prevent that."""
+    """Whether one model is there, but the queue could take a flavor without it, and a label can prevent that."""
     if not queued(pool) or not _looks_at_room(case) or not strays(pool, chosen.model):
         return False
     return pin_by_flavor(pool, pool.models[chosen.model], case.policy, gang=True) is not None

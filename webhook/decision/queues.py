@@ -1,7 +1,7 @@
 """Jobs in a queue that has flavors (Kueue): what is left to the queue, and by which label a pin does not mislead it.
 
-Kueue passes over every selector whose key is in none of its flavors. A job that is pinned by another key than theirs may
-get a flavor whose nodes its pods cannot use, and then holds quota while they wait (kubernetes-sigs/kueue#706).
+Kueue passes over every selector whose key is in none of its flavors. A job that is pinned by another key than theirs
+may get a flavor whose nodes its pods cannot use, and then holds quota while they wait (kubernetes-sigs/kueue#706).
 """
 
 from collections.abc import Iterable

@@ -1,6 +1,7 @@
 """Which flavors Kueue may give a podset, and where its pods land then.
 
-By Kueue's own rules (sigs.k8s.io/kueue v0.17.0, pkg/scheduler/flavorassigner): checkFlavorForPodSets and flavorSelector.
+By Kueue's own rules: checkFlavorForPodSets and flavorSelector of pkg/scheduler/flavorassigner (sigs.k8s.io/kueue
+v0.17.0).
 """
 
 from collections.abc import Collection, Iterable, Mapping
