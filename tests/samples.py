@@ -11,6 +11,7 @@ from webhook.fleet.build import build_fleet
 from webhook.fleet.nodes import read_node
 from webhook.model.fleet import Fleet
 from webhook.model.policy import Policy
+from webhook.model.queues import NO_QUEUES, Queues
 from webhook.model.request import Kind, Request, Stage, User
 from webhook.model.surroundings import NOTHING_IN_VIEW, Surroundings
 from webhook.model.verdict import Review
@@ -88,6 +89,7 @@ def ask(
     user: User = USER,
     now: float = 1000.0,
     surroundings: Surroundings = NOTHING_IN_VIEW,
+    queues: Queues = NO_QUEUES,
 ) -> Review:
     """The review of a CREATE, or of an UPDATE where there is an old object."""
     group, _, version = obj["apiVersion"].rpartition("/")
@@ -103,7 +105,7 @@ def ask(
     )
     if known is None or isinstance(known, list):
         known = fleet(demo_nodes() if known is None else known)
-    return review(request, World(known, policy or Policy(), surroundings))
+    return review(request, World(known, policy or Policy(), surroundings, queues=queues))
 
 
 def patched(outcome: Review) -> Json:

@@ -17,6 +17,7 @@ from tests.samples import ask, fleet
 from webhook.model.fleet import Fleet
 from webhook.model.job import Coupling
 from webhook.model.policy import PinWhen, Policy, RoomRule, Strategy, UnknownNodes, ValidationAction
+from webhook.model.queues import NO_QUEUES, Queues
 from webhook.model.request import Stage
 from webhook.model.verdict import Review
 
@@ -343,6 +344,7 @@ class Case:
     policy: Policy
     grows: bool
     stale: bool
+    queues: Queues = NO_QUEUES
 
     @property
     def fleet(self) -> Fleet:
@@ -353,7 +355,9 @@ class Case:
         """The review of the case's own job, or of what became of it."""
         # A copy, so that a review that changed its input could not hide it.
         asked = deepcopy(self.job if obj is None else obj)
-        return ask(asked, self.fleet, old=deepcopy(old), stage=stage, policy=self.policy, now=1000.0)
+        return ask(
+            asked, self.fleet, old=deepcopy(old), stage=stage, policy=self.policy, now=1000.0, queues=self.queues
+        )
 
 
 CASES = st.builds(Case, jobs(), nodes(), POLICIES, RARELY, RARELY)

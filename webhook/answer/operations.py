@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace as changed
 from typing import Any
 
-from webhook.decision.pin import by_selector
+from webhook.decision.pin import by_selector, narrowed
 from webhook.model.job import Overlay, PatchShape, PinPatches, Role, TrainingJob
 from webhook.model.patch import AFFINITY_TERMS, JOBS_IN_PATCH, MANAGER, POD_IN_JOB, Operation, add, replace
 from webhook.model.placement import Operator, Pointer, Requirement, Term
@@ -22,6 +22,9 @@ def operations(job: TrainingJob, pin: Pin, policy: Policy) -> list[Operation]:
     else:
         write = _move if pin.moved_from else _narrow
         written = [operation for index in pin.roles for operation in write(job.roles[index], pin)]
+        if (also := pin.beside) is not None:
+            done = {index: narrowed(job.roles[index], pin) for index in pin.roles}
+            written += (one for index in also.roles for one in _narrow(done.get(index, job.roles[index]), also))
     # Without a name there may be no metadata at all. No API server stores such an object: there is nothing to remember.
     nowhere = not job.name and not job.annotations_are_a_map
     return written if nowhere or not pin.ours else [*written, _record(job, pin, policy)]

@@ -6,7 +6,15 @@ from dataclasses import dataclass, replace
 from webhook.decision.choice import choose, names_model
 from webhook.decision.pin import pin_to
 from webhook.decision.pool import TargetPool, candidates, packs, target_pool, told
-from webhook.decision.queues import flavor_keys, left_to_queue, pin_by_flavor, queue_chooses, queued, strays
+from webhook.decision.queues import (
+    Steered,
+    left_to_queue,
+    pin_by_flavor,
+    pin_in_queue,
+    queue_chooses,
+    queued,
+    strays,
+)
 from webhook.decision.scope import Scope, Treatment, scope
 from webhook.model.finding import Action, Facts, Finding
 from webhook.model.fleet import Fleet, Model
@@ -135,7 +143,8 @@ def _one_model(pool: TargetPool, case: Case, weighed: tuple[Candidate, ...], fig
             return decision
     if queued(pool):
         # One that the queue can be kept to comes before one that it may miss.
-        roomy = tuple(one for one in roomy if _steers(pool, case, one)) or roomy
+        steered = ((one, _steered(pool, case, one.models, gang=True)) for one in roomy)
+        roomy = tuple(one for one, by in steered if by.pin is not None and not by.misleads) or roomy
     kept = names_model(case.keep, pool)
     chosen = next((one for one in roomy if kept(one)), None)
     if case.keep is not None and chosen is None:
@@ -186,17 +195,18 @@ def _looks_at_room(case: Case) -> bool:
     return case.policy.room is not RoomRule.IGNORE and not case.fleet.grows and not case.checking
 
 
-def _steers(pool: TargetPool, case: Case, one: Candidate) -> bool:
-    """Whether the queue can be kept to this model: by a label of its flavors, or since whichever it takes will do."""
-    by_flavor = pin_by_flavor(pool, pool.models[one.model], case.policy, gang=True)
-    return by_flavor is not None or not strays(pool, one.model)
+def _steered(pool: TargetPool, case: Case, models: Iterable[Model], *, gang: bool) -> Steered:
+    # The list of patches of a TrainJob takes one selector of ours.
+    beside = case.job.pin_patches is None
+    return pin_in_queue(pool, models, case.policy, gang=gang, room=_looks_at_room(case), beside=beside)
 
 
 def _keeps_queue_off(pool: TargetPool, case: Case, chosen: Candidate) -> bool:
     """Whether one model is there, but the queue could take a flavor without it, and a label can prevent that."""
-    if not queued(pool) or not _looks_at_room(case) or not strays(pool, chosen.model):
+    nodes = pool.of(chosen.models)
+    if not queued(pool) or not _looks_at_room(case) or not strays(pool, nodes):
         return False
-    return pin_by_flavor(pool, pool.models[chosen.model], case.policy, gang=True) is not None
+    return pin_by_flavor(pool, nodes, case.policy, gang=True) is not None
 
 
 def _queue_not_in_view(job: TrainingJob) -> Iterable[Finding]:
@@ -253,11 +263,11 @@ def _pinned(
     gang: bool,
 ) -> Decision:
     models = tuple(one.model for one in left)
-    pin = pin_by_flavor(pool, pool.of(models), case.policy, gang=gang, whole=not gang) if queued(pool) else None
-    if pin is None:
-        pin = pin_to(pool, models, case.policy, gang=gang, but=flavor_keys(pool))
-        if pin is not None and gang and any(strays(pool, one) for one in models):
-            variant = "other-quota"
+    if queued(pool):
+        pin, misleads = _steered(pool, case, models, gang=gang)
+        variant = "other-quota" if misleads else variant
+    else:
+        pin = pin_to(pool, models, case.policy, gang=gang)
     if pin is None:
         findings.append(_unpinnable(case.job, models))
         return Decision(Verdict.ADMIT, figures, findings=tuple(findings))

@@ -6,6 +6,7 @@ from dataclasses import replace
 from webhook.decision.pool import TargetPool, short_of_room
 from webhook.model.fleet import Model, Nodes
 from webhook.model.job import PinRecord, Role
+from webhook.model.patch import AFFINITY_TERMS
 from webhook.model.placement import Operator, Requirement, Term
 from webhook.model.policy import Policy
 from webhook.model.verdict import Pin
@@ -73,11 +74,16 @@ def narrowed(role: Role, pin: Pin) -> Role:
     """The role as it reads with the pin written into it: in nodeSelector for one value, in every term for several."""
     place = role.placement
     if len(pin.values) == 1:
-        return _placed(role, node_selector=(*place.node_selector, (pin.key, pin.values[0])))
+        selector = (*place.node_selector, (pin.key, pin.values[0]))
+        return _placed(role, node_selector=selector, node_selector_is_a_map=True)
     ours = Requirement(pin.key, Operator.IN, pin.values)
     if not place.terms:
-        return _placed(role, terms=(Term((ours,)),))
-    terms = (term if term.empty else replace(term, expressions=(*term.expressions, ours)) for term in place.terms)
+        term = Term((ours,), expressions_are_a_list=True)
+        return _placed(role, terms=(term,), affinity_depth=len(AFFINITY_TERMS))
+    terms = (
+        term if term.empty else replace(term, expressions=(*term.expressions, ours), expressions_are_a_list=True)
+        for term in place.terms
+    )
     return _placed(role, terms=tuple(terms))
 
 

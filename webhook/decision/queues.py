@@ -5,9 +5,10 @@ may get a flavor whose nodes its pods cannot use, and then holds quota while the
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import NamedTuple
 
-from webhook.decision.pin import requires, short_of_room_on, writable
+from webhook.decision.pin import pin_to, requires, short_of_room_on, writable
 from webhook.decision.pool import RolePool, TargetPool
 from webhook.fleet.flavors import Offer
 from webhook.fleet.room import pods_up_to
@@ -71,52 +72,87 @@ def left_to_queue(pool: TargetPool, fitting: Iterable[Model], memory_out: Iterab
     return Left(nodes, tuple(model for model, bits in pool.models.items() if bits & nodes), keeps_off)
 
 
-def strays(pool: TargetPool, model: Model) -> bool:
-    """Whether the queue can choose a flavor, for some role, in which the role's gang has no room on this model."""
-    nodes = pool.models[model]
+def strays(pool: TargetPool, chosen: Nodes) -> bool:
+    """Whether the queue can choose a flavor, for some role, in which the role's gang has no room on `chosen` nodes."""
     return any(
-        one.holds(role.role.gang) and not _has_room(pool, role, one, nodes)
+        one.holds(role.role.gang) and not _has_room(pool, role, one, chosen)
         for role in pool.roles
         if role.offers is not None and role.role.gang
         for one in role.offers.flavors
     )
 
 
-def pin_by_flavor(pool: TargetPool, chosen: Nodes, policy: Policy, *, gang: bool, whole: bool = False) -> Pin | None:
+class Steered(NamedTuple):
+    """A pin for a job in a queue; None: no label separates the models. `misleads`: the queue can choose a flavor
+    without room for the job, and no label of the flavors prevents that."""
+
+    pin: Pin | None
+    misleads: bool = False
+
+
+def pin_in_queue(
+    pool: TargetPool, models: Iterable[Model], policy: Policy, *, gang: bool, room: bool, beside: bool
+) -> Steered:
+    """The pin that leaves `models`: by a label of the flavors, else by product, beside one by a label of the flavors
+    where the queue might miss them otherwise. `room` and `beside`: whether a lack of room counts, and whether a second
+    selector can be written."""
+    models = tuple(models)
+    chosen = pool.of(models)
+    if (pin := pin_by_flavor(pool, chosen, policy, gang=gang, room=room, whole=True)) is not None:
+        return Steered(pin)
+    pin = pin_to(pool, models, policy, gang=gang, but=flavor_keys(pool))
+    if pin is not None and not (room and strays(pool, chosen)):
+        return Steered(pin)
+    if gang and (partial := pin_by_flavor(pool, chosen, policy, gang=gang, room=room)) is not None:
+        return Steered(partial)
+    if pin is None or not beside:
+        return Steered(pin, misleads=pin is not None)
+    flavors = pin_by_flavor(pool, chosen, policy, gang=gang, room=room, among=chosen)
+    return Steered(replace(pin, beside=flavors), misleads=flavors is None)
+
+
+def pin_by_flavor(
+    pool: TargetPool,
+    chosen: Nodes,
+    policy: Policy,
+    *,
+    gang: bool,
+    room: bool = True,
+    whole: bool = False,
+    among: Nodes = -1,
+) -> Pin | None:
     """The pin by a label of the flavors after which every flavor that the queue can still choose has `chosen` nodes and
-    no others; None where no label does that. `whole`: and has all of them; otherwise what is left has to keep the
-    gang's room."""
+    no others, and (`room`) holds the gang; None where no label does that. `whole`: and all chosen nodes are left;
+    otherwise what is left has to keep the gang's room. Another selector may leave nodes `among` these only."""
     keys = flavor_keys(pool)
     products = (key for one in pool.roles if one.column for key in one.column.product_keys)
-    partial: Pin | None = None
     for key in dict.fromkeys(key for key in (*policy.pin_keys, *products, *keys) if key in keys):
-        values = _values(pool, key, chosen)
+        values = _values(pool, key, chosen, room=room, among=among)
         if not values:
             continue
-        after = {one.index: _after(one, key, values) for one in pool.roles}
+        after = {one.index: _after(one, key, values) & among for one in pool.roles}
         if any(nodes & ~chosen for nodes in after.values()):
             continue
         lacking = [one for one in pool.roles if not requires(one.role, key, values)]
         if not all(writable(one.role, key, values) for one in lacking):
             continue
-        pin = Pin(key, values, tuple(one.index for one in lacking))
-        if all(after[one.index] == one.nodes & chosen for one in pool.roles):
-            return pin
-        if partial is None and not whole and gang and not short_of_room_on(pool, after):
-            partial = pin
-    return partial
+        all_left = all(after[one.index] == one.nodes & chosen for one in pool.roles)
+        if all_left or (gang and not whole and not short_of_room_on(pool, after)):
+            return Pin(key, values, tuple(one.index for one in lacking))
+    return None
 
 
-def _values(pool: TargetPool, key: str, chosen: Nodes) -> tuple[str, ...]:
-    """The values of this key that only flavors with chosen nodes, and no others, have."""
+def _values(pool: TargetPool, key: str, chosen: Nodes, *, room: bool, among: Nodes) -> tuple[str, ...]:
+    """The values of this key that only flavors have whose nodes are chosen, and hold the gang."""
     good: set[str] = set()
     bad: set[str] = set()
     for role in pool.roles:
         for one in role.offers.flavors if role.offers is not None else ():
             value = one.flavor.labels.get(key)
             if value is not None:
-                nodes = one.nodes & role.nodes
-                (good if nodes and not nodes & ~chosen else bad).add(value)
+                nodes = one.nodes & role.nodes & among
+                roomy = not room or not one.holds(role.role.gang) or _has_room(pool, role, one, among)
+                (good if nodes and not nodes & ~chosen and roomy else bad).add(value)
     return tuple(sorted(good - bad))
 
 

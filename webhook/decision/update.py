@@ -55,7 +55,13 @@ def _anew(case: Case, old: TrainingJob) -> Decision:
     pin = decision.pin
     if decision.verdict is Verdict.DENY:
         return decision
-    if pin is None or pin.key != record.key or len(pin.values) != len(record.values) or case.job.narrows_only:
+    if (
+        pin is None
+        or pin.beside is not None
+        or pin.key != record.key
+        or len(pin.values) != len(record.values)
+        or case.job.narrows_only
+    ):
         # It would have to be taken out: since none is needed, to be written in another form, or where selectors can
         # only be added to. What is there is left to stand, as the submitter's.
         return decide(again)
@@ -72,7 +78,8 @@ def _writable(decision: Decision, job: TrainingJob) -> Decision:
     if pin is None or not job.selector_only:
         return decision
     moves = bool(pin.moved_from)
-    if all(by_selector(job.roles[index], pin.key, pin.values, moves=moves) for index in pin.roles):
+    written = (pin, pin.beside) if pin.beside is not None else (pin,)
+    if all(by_selector(job.roles[index], one.key, one.values, moves=moves) for one in written for index in one.roles):
         return decision
     facts = {"kind": job.kind.kind, "models": ", ".join(model.name for model in decision.models)}
     findings = (one for one in decision.findings if one.code != "SST301")
