@@ -154,8 +154,8 @@ class Worlds:
 
 
 def _place(obj: Object) -> str:
-    metadata = obj["metadata"]
-    return f"{obj['kind']} {metadata.get('namespace', '')}/{metadata['name']}".replace(" /", " ")
+    names = (obj["metadata"].get(part) for part in ("namespace", "name"))
+    return f"{obj['kind']} {'/'.join(filter(None, names))}"
 
 
 def _promised(review: Review) -> Iterator[Promise]:
