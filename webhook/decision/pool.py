@@ -43,13 +43,7 @@ class RolePool:
     offers: Offers | None = None
 
     def without(self, models: frozenset[Model], gone: Nodes) -> "RolePool":
-        left = None
-        if self.offers is not None:
-            # A flavor whose nodes are all among these is not there either.
-            rest = tuple(one for one in self.offers.flavors if not one.nodes or one.nodes & ~gone)
-            left = replace(
-                self.offers, flavors=tuple(replace(one, nodes=one.nodes & ~gone, now=one.now & ~gone) for one in rest)
-            )
+        left = self.offers and self.offers.without(gone)
         return replace(self, nodes=self.nodes & ~gone, models=_others(self.models, models), offers=left)
 
 

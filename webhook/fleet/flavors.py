@@ -48,6 +48,11 @@ class Offers:
     def now(self) -> Nodes:
         return _all(one.now for one in self.flavors)
 
+    def without(self, gone: Nodes) -> "Offers":
+        """The same flavors without these nodes."""
+        left = (replace(one, nodes=one.nodes & ~gone, now=one.now & ~gone) for one in self.flavors)
+        return replace(self, flavors=tuple(left))
+
 
 def offers(fleet: Fleet, role: Role, queue: Queue) -> Offers | None:
     """None where no flavor covers the role's device: Kueue is not told of it, and whatever it does is not seen here."""

@@ -282,10 +282,25 @@ def test_flavors_of_another_resource_narrow_the_nodes_as_well() -> None:
     assert products(outcome) == [LARGE]
 
 
-def test_a_flavor_that_is_there_for_its_cpus_is_none_of_the_jobs() -> None:
-    queues = read(*BY_OWN, flavor("cpu", {"cpu": "true"}), queue({"cpu": 0, "small": 8, "large": 8}), local())
+@pytest.mark.parametrize("labels", [{"cpu": "true"}, {}])
+def test_a_flavor_that_is_there_for_its_cpus_is_none_of_the_jobs(labels: dict[str, str]) -> None:
+    queues = read(*BY_OWN, flavor("cpu", labels), queue({"cpu": 0, "small": 8, "large": 8}), local())
     outcome = ask(ONE, NODES, queues=queues)
     assert (outcome.verdict, products(outcome)) == (Verdict.ADMIT, [SMALL, LARGE])
+
+
+def test_several_podsets_are_kept_off_a_flavor_of_their_model_that_is_too_small_for_one_of_them() -> None:
+    # Three workers of two GPUs each do not fit the four of the spot node; the quota would let them.
+    known = [
+        *labelled(RTX_5090, 2, gpu="small"),
+        *labelled(RTX_PRO_6000, 1, gpu="spot"),
+        *labelled(RTX_PRO_6000, 2, gpu="owned"),
+    ]
+    flavors = [flavor(name, {OWN: name}) for name in ("small", "spot", "owned")]
+    queues = read(*flavors, queue({"small": 8, "spot": 8, "owned": 8}), local())
+    outcome = ask(two_podsets("44Gi"), known, queues=queues)
+    assert (products(outcome), selectors(outcome)) == ([LARGE], [{OWN: "owned"}, {OWN: "owned"}])
+    assert_settled(outcome, known, queues)
 
 
 def test_a_queue_that_is_not_in_view_may_have_every_flavor_that_is() -> None:
