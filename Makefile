@@ -47,6 +47,10 @@ test-controllers: controlplane ## Jobs of each kind on the real controllers of t
 	$(BIN)/python -m controlplane build-controllers
 	$(BIN)/python -m pytest tests/controllers
 
+.PHONY: test-load
+test-load: controlplane ## A stream of jobs on the real scheduler: who waits for what, and how long (2 minutes)
+	$(BIN)/python -m pytest -s tests/load
+
 .PHONY: test-sizing-torch
 test-sizing-torch: $(READY) ## The parts of an estimate against PyTorch on the CPU (downloads gigabytes, in a venv of its own)
 	$(PYTHON) -m venv .venv-torch
@@ -73,10 +77,11 @@ docs: $(READY) ## Generate the reference pages
 	$(BIN)/python -m tests.sizing.report
 
 .PHONY: bench
-bench: $(READY) ## review() at 10 to 10,000 nodes and reading 100 KiB, beside json.loads; a large fleet
+bench: $(READY) ## review() at 10 to 10,000 nodes and reading 100 KiB, beside json.loads; a large fleet; 500 policies
 	$(BIN)/python -m tests.bench.review
 	$(BIN)/python -m tests.bench.read
 	$(BIN)/python -m tests.bench.fleet
+	$(BIN)/python -m tests.bench.policies
 
 .PHONY: bench-cluster
 bench-cluster: controlplane ## Our mutating call beside a null webhook in Go; the first list of 10,000 nodes

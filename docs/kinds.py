@@ -197,7 +197,9 @@ def _coupling(one: Workload) -> Iterator[str]:
     if Coupling.UNKNOWN in (one.coupling.several, *(value for by in one.coupling.by for value in by.values.values())):
         yield _UNKNOWN
     if one.apart:
-        yield f"Roles that are no ranks, whatever they ask for: {code(sorted(one.apart))}."
+        yield f"Roles that are no ranks, and left alone whatever they ask for: {code(sorted(one.apart))}."
+    for name, path in sorted(one.joining.items()):
+        yield f"Where {_path(path)} is true, {code([name])} is a rank all the same."
 
 
 def _pin(one: Workload) -> str:

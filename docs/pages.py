@@ -5,30 +5,41 @@ They hold what the code says, in the order in which it says it: no time, no vers
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from importlib.resources import files
-from typing import Any
+from typing import Any, Final
 
 import click
 import yaml
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
+from pydantic import BaseModel
 
+from docs.examples import examples_in
 from docs.kinds import kind_pages
 from docs.markdown import code, page, table
+from webhook.answer.code_page import code_page
 from webhook.catalog.accelerators import Figure, Product, Vendor, accelerators
+from webhook.catalog.additions import Accelerator
 from webhook.catalog.codes import codes
 from webhook.cli import main as program
-from webhook.cli.explain import page as code_page
 from webhook.cluster.handlers import STAGES
 from webhook.cluster.world import Worlds
 from webhook.fleet.build import build_fleet
 from webhook.fleet.nodes import read_node
 from webhook.fleet.remembered import ANNOTATION
 from webhook.fleet.signs import TWO_MODELS_KEY
-from webhook.model.policy import Policy
+from webhook.model.finding import Finding
+from webhook.model.fleet import Model
+from webhook.model.policy import Language, Policy
 from webhook.model.request import Kind, Request
+from webhook.model.verdict import Decision, Straggler, Verdict
 from webhook.model.workload import Workload
 from webhook.model.world import World
+from webhook.policy.accelerator_pool import AcceleratorPool
+from webhook.policy.exception import TrainingPolicyException
+from webhook.policy.parts import Selector
+from webhook.policy.policy_test import PolicyTest
 from webhook.policy.training_policy import TrainingPolicy
 from webhook.review import review
 from webhook.server.certificates import self_signed
@@ -36,6 +47,7 @@ from webhook.server.metrics import Metrics
 from webhook.server.tls import ServingCertificate
 
 _COLUMNS = 100
+_LONGEST_PATTERN = 60
 
 
 def pages() -> dict[str, str]:
@@ -43,8 +55,8 @@ def pages() -> dict[str, str]:
     return {
         "accelerators.md": _accelerators(),
         "cli.md": _cli(),
-        "codes.md": _codes(),
-        **{f"codes/{one.code}.md": page("webhook/catalog/codes.yaml", code_page(one)) for one in codes().values()},
+        **_codes(Language.EN),
+        **_codes(Language.KO),
         **kind_pages(),
         "launchers.md": _launchers(),
         "metrics.md": _metrics(),
@@ -53,18 +65,50 @@ def pages() -> dict[str, str]:
     }
 
 
-def _codes() -> str:
-    return page(
-        "webhook/catalog/codes.yaml",
+_CODES: Final = {Language.EN: "codes", Language.KO: "codes.ko"}
+_ABOUT_CODES: Final = {
+    Language.EN: (
         "# Finding codes",
-        "A code is stable and never reused. The action is what it does under a policy whose `validationActions` is "
-        "`Deny`: Deny refuses the job, Warn tells its submitter, Info is for JSON and audit annotations. "
-        "`samestep explain CODE` prints the same pages.",
-        table(
-            ("code", "action", "what it says"),
-            ((f"[{one.code}](codes/{one.code}.md)", one.action, one.title) for one in codes().values()),
+        (
+            "A code is stable and never reused. The action is what it does under a policy whose `validationActions` is "
+            "`Deny`: Deny refuses the job, Warn tells its submitter, Info is for JSON and audit annotations. "
+            "`samestep explain CODE` prints the same pages."
         ),
-    )
+        ("code", "action", "what it says"),
+    ),
+    Language.KO: (
+        "# Finding code 목록",
+        (
+            "code는 바뀌지 않으며 다시 쓰이지 않습니다. 동작은 `validationActions`가 `Deny`인 정책 기준입니다. "
+            "Deny는 job을 거부하고, Warn은 제출자에게 알리며, Info는 JSON과 audit annotation에만 남습니다. "
+            "`samestep explain CODE --lang ko`로 같은 내용을 볼 수 있습니다."
+        ),
+        ("code", "동작", "내용"),
+    ),
+}
+_LANGUAGES: Final = {Language.EN: "English", Language.KO: "한국어"}
+
+
+def _codes(language: Language) -> dict[str, str]:
+    """The list of codes and a page for each, in one language, with a link to the same page in the others."""
+    folder, (title, about, header) = _CODES[language], _ABOUT_CODES[language]
+    source, shown, known = f"webhook/catalog/{folder}.yaml", examples_in(language), codes(language)
+    rows = ((f"[{one.code}]({folder}/{one.code}.md)", one.action, one.title) for one in known.values())
+    return {
+        f"{folder}.md": page(source, title, _elsewhere(language, ""), about, table(header, rows)),
+        **{
+            f"{folder}/{code}.md": page(
+                source, code_page(one, shown.get(code, ""), language), _elsewhere(language, f"../|/{code}")
+            )
+            for code, one in known.items()
+        },
+    }
+
+
+def _elsewhere(language: Language, path: str) -> str:
+    """Links to this page in the other languages; "|" in the path stands for their folder."""
+    others = ((name, _CODES[other]) for other, name in _LANGUAGES.items() if other is not language)
+    return " ".join(f"[{name}]({path.replace('|', folder) or folder}.md)" for name, folder in others)
 
 
 def _cli() -> str:
@@ -85,26 +129,50 @@ def _help(ctx: click.Context) -> str:
 
 
 def _policy() -> str:
-    schema = TrainingPolicy.model_json_schema()
     return page(
-        "webhook/policy/training_policy.py",
-        "# TrainingPolicy",
-        "A file with one `TrainingPolicy`, or a directory that holds one, is what `samestep check --policies` takes. "
-        "A field that is not listed here is an error. Without a policy the defaults below apply; "
-        "[policies/one-model-per-job.yaml](../../policies/one-model-per-job.yaml) is the same written out. "
-        "[How to teach Samestep your own kind](../how-to/teach-a-kind.md) shows an entry of `kinds`.",
-        table(("field", "values", "default", "meaning"), _fields(schema, schema)),
+        "webhook/policy",
+        "# Policies, pools, exceptions and their tests",
+        "Group and version are `samestep.dev/v1alpha1`. A field that is not listed here is an error. The same "
+        "manifests are files and, but for `PolicyTest`, custom resources: their definitions are in "
+        "[manifests/crds](../../manifests/crds). Editors take the JSON Schemas in [schemas](../../schemas) by a "
+        "comment in the first line: `# yaml-language-server: $schema=../schemas/trainingpolicy_v1alpha1.json`.",
+        _kind(
+            TrainingPolicy,
+            "A file with one `TrainingPolicy`, or a directory that holds one, is what `samestep check --policies` "
+            "takes. Custom resources of this kind are not read yet. Without a policy the defaults below apply; "
+            "[policies/one-model-per-job.yaml](../../policies/one-model-per-job.yaml) is the same written out. "
+            "[How to teach Samestep your own kind](../how-to/teach-a-kind.md) shows an entry of `kinds`.",
+        ),
+        _kind(AcceleratorPool, "Nothing reads pools yet, neither as files nor as custom resources."),
+        _kind(
+            TrainingPolicyException,
+            "Namespaced. Nothing reads exceptions yet, neither as files nor as custom resources.",
+        ),
+        _kind(
+            Accelerator,
+            "Custom resources, and files with `--fleet`. [The catalog](accelerators.md) is what they add to.",
+        ),
+        _kind(
+            PolicyTest, "A file, `*.test.yaml`, beside the policies. Paths start at its folder. No command runs it yet."
+        ),
     )
+
+
+def _kind(model: type[BaseModel], told: str) -> str:
+    schema = model.model_json_schema()
+    spec = _resolved(schema["properties"]["spec"], schema)
+    rows = table(("field", "values", "default", "meaning"), _fields(spec, schema, "spec."))
+    return f"## {model.__name__}\n\n{model.__doc__}\n\n{told}\n\n{rows}"
 
 
 def _fields(part: Mapping[str, Any], schema: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, ...]]:
     for name, written in part["properties"].items():
         one = _resolved(written, schema)
         path = f"{prefix}{name}"
-        if "properties" in one:
+        if "properties" in one and one["title"] != Selector.__name__:
             yield from _fields(one, schema, f"{path}.")
             continue
-        default = _written(written["default"]) if written.get("default") not in (None, "") else ""
+        default = _written(written["default"]) if _is_said(written.get("default")) else ""
         yield f"`{path}`", _values(one, schema), default, written.get("description", "")
         item = _resolved(one.get("items", {}), schema)
         # The catalog of kinds says what an entry of it holds.
@@ -124,14 +192,23 @@ def _values(one: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
     if "items" in one:
         return f"list of {_values(_resolved(one['items'], schema), schema)}"
     if "properties" in one:
-        return "entries"
+        return "label selector" if one["title"] == Selector.__name__ else "entries"
     if isinstance(one.get("additionalProperties"), dict):
         return f"map of text to {_values(one['additionalProperties'], schema)}"
     if "const" in one or "enum" in one:
-        return code(one.get("enum", [one.get("const")]))
-    if "pattern" in one:
-        return f"text matching `{one['pattern']}`"
-    return {"boolean": "`true`, `false`", "string": "text", "object": "entries"}[one["type"]]
+        values = one.get("enum", [one.get("const")])
+        return "[code](codes.md)" if values == list(codes()) else code(values)
+    if one.get("format") == "date-time":
+        return "time, as in `2027-01-31T00:00:00Z`"
+    pattern = one.get("pattern", "")
+    if pattern and len(pattern) < _LONGEST_PATTERN and "](" not in pattern:  # which a reader would take for a link
+        return f"text matching `{pattern}`"
+    types = {"boolean": "`true`, `false`", "integer": "whole number", "string": "text", "object": "entries"}
+    return types[one["type"]]
+
+
+def _is_said(default: object) -> bool:
+    return default not in (None, "") and default != Selector().model_dump(mode="json", by_alias=True)
 
 
 def _written(value: object) -> str:
@@ -175,6 +252,13 @@ def _launchers() -> str:
                 for one in read["trainers"]
             ),
         ),
+        "## What a suggestion may tell\n\nFlags, and keys of files, that make a run need less memory: of each remedy "
+        "the one that does it, and those that it needs beside it. Each gets another word in the place of the one that "
+        "stands there now; without one, the flag is put in. A trainer that extends another has its remedies too.",
+        table(
+            ("of", "remedy", "flag or key", "now", "then"),
+            _remedies([*read["launchers"], *read["trainers"], *_catalog("configs.yaml")]),
+        ),
         "## Environment variables\n\nBatch:",
         _variables(read["environment"]),
         "Rendezvous:",
@@ -182,6 +266,16 @@ def _launchers() -> str:
         "## Sources",
         "\n".join(f"- {one['name']}: {one['source']}" for one in [*read["launchers"], *read["trainers"]]),
     )
+
+
+def _remedies(entries: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, ...]]:
+    for one in entries:
+        for remedy, turns in one.get("remedies", {}).items():
+            for flag, words in turns.items():
+                for now, then in words.items():
+                    # A switch has no value.
+                    written = [word for word in ([then] if isinstance(then, str) else then) if word]
+                    yield one["name"], remedy, code([flag]), code([now] if now else ()), code(written)
 
 
 def _lists(one: Mapping[str, Any], *names: str) -> Iterator[str]:
@@ -293,9 +387,8 @@ def _meant(labels: Mapping[str, Iterable[str]]) -> Iterator[str]:
     return (f"{key}: {' | '.join(values)}" for key, values in labels.items())
 
 
-def _catalog(name: str) -> dict[str, Any]:
-    read: dict[str, Any] = yaml.safe_load(files("webhook.catalog").joinpath(name).read_text("utf-8"))
-    return read
+def _catalog(name: str) -> Any:  # noqa: ANN401 - as it is written
+    return yaml.safe_load(files("webhook.catalog").joinpath(name).read_text("utf-8"))
 
 
 def _metrics() -> str:
@@ -324,7 +417,11 @@ def _scrape() -> str:
     _, cert, key = self_signed(("localhost",))
     metrics = Metrics(Worlds(Policy(), fleet), ServingCertificate.of(cert, key), "")
     unreadable = Request(Kind("batch", "v1", "Job"), "CREATE", {"spec": "?"})
-    metrics.count(review(unreadable, World(fleet, Policy())), 0.0)
+    outcome = review(unreadable, World(fleet, Policy()))
+    metrics.count(outcome, 0.0)
+    slow, fast = Model("slow", "slow", ""), Model("fast", "fast", "")
+    mixed = Decision(Verdict.ADMIT, findings=(Finding("SST306"),), straggler=Straggler(slow, fast, 0.0, 50.0, 1.0))
+    metrics.count(replace(outcome, decision=mixed), 0.0)
     metrics.handler_runs.labels(next(iter(STAGES))).inc()
     metrics.http_responses.labels(200).inc()
     return metrics.text().decode()

@@ -7,6 +7,7 @@ import jsonpatch
 
 from controlplane.nodes import RTX_5090, RTX_PRO_6000, Card, gpu_node
 from webhook.answer.response import patch
+from webhook.decision.notes import Tell, untold
 from webhook.fleet.build import build_fleet
 from webhook.fleet.nodes import read_node
 from webhook.model.fleet import Fleet
@@ -90,6 +91,7 @@ def ask(
     now: float = 1000.0,
     surroundings: Surroundings = NOTHING_IN_VIEW,
     queues: Queues = NO_QUEUES,
+    tell: Tell = untold,
 ) -> Review:
     """The review of a CREATE, or of an UPDATE where there is an old object."""
     group, _, version = obj["apiVersion"].rpartition("/")
@@ -105,7 +107,7 @@ def ask(
     )
     if known is None or isinstance(known, list):
         known = fleet(demo_nodes() if known is None else known)
-    return review(request, World(known, policy or Policy(), surroundings, queues=queues))
+    return review(request, World(known, policy or Policy(), surroundings, queues=queues), tell)
 
 
 def patched(outcome: Review) -> Json:

@@ -4,10 +4,12 @@ from dataclasses import replace
 
 from webhook.catalog.codes import action_of
 from webhook.decision.decide import Case, decide
+from webhook.decision.notes import Tell, untold
 from webhook.decision.scope import Treatment
 from webhook.decision.suggest import suggest
 from webhook.decision.update import decide_update
 from webhook.decision.validate import check_created
+from webhook.decision.wishes import heard, ignored
 from webhook.fleet.pods import siblings
 from webhook.fleet.queues import reach
 from webhook.intake.read import Outside, Wrapper, name_of, read_job
@@ -16,35 +18,64 @@ from webhook.model.demand import UNKNOWN_DEMAND
 from webhook.model.finding import Action, Finding
 from webhook.model.job import TrainingJob
 from webhook.model.paths import dotted
-from webhook.model.policy import ValidationAction
+from webhook.model.policy import Policy
 from webhook.model.request import Object, Request, Stage
 from webhook.model.verdict import Decision, Review, Verdict
 from webhook.model.world import World
+from webhook.policy.ruling import NOBODY, candidates, gate, language, rule
 from webhook.sizing.demand import size
 
 
-def review(request: Request, world: World) -> Review:
+def review(request: Request, world: World, tell: Tell = untold) -> Review:
     """What Samestep says to one request. Pure: no clock, no network, no state; never raises on any object.
 
-    A denial carries suggestions, each of which went through this same path and was admitted.
+    A denial carries suggestions, each of which went through this same path and was admitted. `tell` hears what the
+    decision goes through (not of what a wrapper holds).
     """
-    outcome = _review(request, world)
+    outcome = _review(request, world, tell=tell)
     if outcome.verdict is not Verdict.DENY or request.stage is not Stage.MUTATE:
         return outcome
     found = suggest(outcome, world.fleet, lambda changed: _review(replace(request, object=changed), world))
     return replace(outcome, suggestions=found)
 
 
-def _review(request: Request, world: World, depth: int = 0) -> Review:
+def _review(request: Request, world: World, depth: int = 0, tell: Tell = untold) -> Review:
     if because := _none_of_ours(request):
         return _outside(request, world, because)
-    job = _read(request, request.object, world)
+    found = candidates(request, world)
+    reading = found[0] if found else NOBODY
+    job = _read(request, request.object, world, reading)
     if isinstance(job, Wrapper):
         return _checked(request, world, job, depth)
+    ruling = rule(found, request, job if isinstance(job, TrainingJob) else None, world)
+    policy = ruling.steering
+    if not ruling.policies:
+        because = job.because if isinstance(job, Outside) else "out of scope of every policy"
+        told = _outside(request, world, because, ruling.findings)
+        return replace(told, exceptions=ruling.used)
+    if policy.config_maps is not reading.config_maps:
+        job = _read(request, request.object, world, policy)
+    old = _old(request, world, policy)
+    before = old.findings if isinstance(old, TrainingJob | Outside) else ()
+    spoken = language(request, world.namespaces, policy)
     if isinstance(job, Outside):
-        return _outside(request, world, job.because, job.findings)
-    old = _read(request, request.old_object, world) if request.operation == "UPDATE" and request.old_object else None
-    policy = world.policy
+        gated = gate(Decision(Verdict.ADMIT, findings=job.findings), ruling, before)
+        return Review(
+            request,
+            policy,
+            gated.verdict,
+            gated.would_be,
+            gated.decision,
+            UNKNOWN_DEMAND,
+            because=job.because,
+            language=spoken,
+            exceptions=gated.used,
+        )
+    assert isinstance(job, TrainingJob), "what is a wrapper does not depend on what may be read"
+    if (taken := heard(job, policy)) != job.findings:
+        job = replace(job, findings=taken)
+    if because := ignored(job, policy):
+        return replace(_outside(request, world, because, ruling.findings), job=job, exceptions=ruling.used)
     sized = size(job, policy)
     case = Case(
         job,
@@ -55,19 +86,23 @@ def _review(request: Request, world: World, depth: int = 0) -> Review:
         keep=siblings(world.pinned, job.namespace, job.group),
         promises=world.promises,
         grouped=bool(job.group),
+        queued=world.queued,
+        tell=tell,
     )
     decision = _decide(request, case, old if isinstance(old, TrainingJob) else None)
-    decision = replace(decision, findings=(*decision.findings, *job.findings))
-    decision = _unreadable_denies(decision, case, old)
+    decision = replace(decision, findings=(*decision.findings, *_of_the_job(case)))
+    gated = gate(decision, ruling, before)
     return Review(
         request,
         policy,
-        verdict=_given(decision.verdict, policy.validation_action),
-        would_be=decision.verdict,
-        decision=decision,
+        verdict=gated.verdict,
+        would_be=gated.would_be,
+        decision=gated.decision,
         demand=sized.demand,
         job=job,
         micro_batch=sized.micro_batch,
+        language=spoken,
+        exceptions=gated.used,
     )
 
 
@@ -81,13 +116,18 @@ def _decide(request: Request, case: Case, old: TrainingJob | None) -> Decision:
     return check_created(case) if request.stage is Stage.VALIDATE else decide(case)
 
 
-def _unreadable_denies(decision: Decision, case: Case, old: TrainingJob | Wrapper | Outside | None) -> Decision:
-    """An annotation of ours that cannot be read denies a job in scope; on an UPDATE only if it was not there before."""
-    before = old.findings if isinstance(old, TrainingJob | Outside) else ()
-    unreadable = tuple(one for one in case.job.findings if action_of(one) is Action.DENY and one not in before)
-    if not unreadable or case.scope.treatment is Treatment.NONE or case.job.child_of is not None:
-        return decision
-    return replace(decision, verdict=Verdict.DENY, pin=None)
+def _of_the_job(case: Case) -> tuple[Finding, ...]:
+    """What was found while reading. An annotation of ours that cannot be read denies a job in scope, and no other."""
+    findings = case.job.findings
+    if not findings or (case.scope.treatment is not Treatment.NONE and case.job.child_of is None):
+        return findings
+    return tuple(replace(one, action=Action.WARN) if action_of(one) is Action.DENY else one for one in findings)
+
+
+def _old(request: Request, world: World, policy: Policy) -> TrainingJob | Wrapper | Outside | None:
+    if request.operation != "UPDATE" or not request.old_object:
+        return None
+    return _read(request, request.old_object, world, policy)
 
 
 def _none_of_ours(request: Request) -> str:
@@ -105,7 +145,7 @@ def _none_of_ours(request: Request) -> str:
     return ""
 
 
-def _read(request: Request, obj: Object, world: World) -> TrainingJob | Wrapper | Outside:
+def _read(request: Request, obj: Object, world: World, policy: Policy) -> TrainingJob | Wrapper | Outside:
     job = read_job(
         obj,
         kind=request.kind,
@@ -113,7 +153,7 @@ def _read(request: Request, obj: Object, world: World) -> TrainingJob | Wrapper 
         user=request.user,
         known=world.kinds,
         surroundings=world.surroundings,
-        config_maps=world.policy.config_maps,
+        config_maps=policy.config_maps,
     )
     return replace(job, reach=reach(job, world.queues)) if isinstance(job, TrainingJob) and job.queue else job
 
@@ -124,7 +164,7 @@ def _checked(request: Request, world: World, wrapper: Wrapper, depth: int) -> Re
     inside: list[tuple[Held, Review]] = []
     for one in wrapper.held if depth < DEEPEST else ():
         seeing = replace(world, surroundings=one.sees(world.surroundings, request.object))
-        inside.append((one, _review(_creation(request, one), seeing, depth + 1)))
+        inside.append((one, _review(creation_of(request, one), seeing, depth + 1)))
     findings = tuple(
         replace(finding, where=_inside(one, finding.where))
         for one, outcome in inside
@@ -137,6 +177,7 @@ def _checked(request: Request, world: World, wrapper: Wrapper, depth: int) -> Re
     if told is None:
         return outside
     decision = replace(told.decision, verdict=Verdict.ADMIT, pin=None, findings=findings)
+    outside = replace(outside, policy=told.policy, language=told.language)
     # What has no name of its own yet is told by the wrapper's.
     job = told.job and replace(told.job, name=told.job.name or name_of(request.object))
     return replace(outside, decision=decision, demand=told.demand, job=job, micro_batch=told.micro_batch)
@@ -147,8 +188,11 @@ def _untold(one: Held) -> tuple[str, ...]:
     return ("SST301",) if one.refers_to is None else ("SST301", "SST203")
 
 
-def _creation(request: Request, one: Held) -> Request:
-    return replace(request, kind=one.kind, object=one.object, operation="CREATE", old_object=None, stage=Stage.MUTATE)
+def creation_of(request: Request, one: Held) -> Request:
+    """The request that will create what this one's object holds."""
+    return replace(
+        request, kind=one.kind, object=one.object, operation="CREATE", old_object=None, stage=Stage.MUTATE, raw={}
+    )
 
 
 def _inside(one: Held, where: str) -> str:
@@ -158,11 +202,5 @@ def _inside(one: Held, where: str) -> str:
 
 def _outside(request: Request, world: World, because: str, findings: tuple[Finding, ...] = ()) -> Review:
     decision = Decision(Verdict.ADMIT, findings=findings)
-    return Review(request, world.policy, Verdict.ADMIT, Verdict.ADMIT, decision, UNKNOWN_DEMAND, because=because)
-
-
-def _given(verdict: Verdict, action: ValidationAction) -> Verdict:
-    """What the object gets of what a denying policy would have given."""
-    if action is ValidationAction.AUDIT or (action is ValidationAction.WARN and verdict is Verdict.DENY):
-        return Verdict.ADMIT
-    return verdict
+    policy = world.policy if world.rules is None else NOBODY
+    return Review(request, policy, Verdict.ADMIT, Verdict.ADMIT, decision, UNKNOWN_DEMAND, because=because)

@@ -76,6 +76,10 @@ def main() -> None:
     estimated = read_job(sized_job(6 << 10, *ESTIMATED), kind=request.kind, namespace="team-a", user=request.user)
     assert isinstance(estimated, TrainingJob)
     assert size_rank(estimated, Policy()).demand.source is DemandSource.ESTIMATED
+    for name, denied in denials().items():
+        asked = replace(request, object=denied)
+        assert review(asked, worlds[SIZES[-1]]).verdict is Verdict.DENY, name
+        timed[f"review(), {SIZES[-1]:,} nodes, {name}"] = lambda asked=asked: review(asked, worlds[SIZES[-1]])  # type: ignore[misc]
     timed["size() of an estimate"] = lambda: size_rank(estimated, Policy())
     timed["json.loads, 100 KiB"] = lambda: json.loads(body)
     medians = measure(timed)
@@ -84,6 +88,15 @@ def main() -> None:
     for name, median in medians.items():
         table.add_row(name, f"{median * 1e6:.0f}", f"{median / base:.2f}", f"{median / yardstick:.2f}")
     Console(width=100).print(table)
+
+
+def denials() -> dict[str, Json]:
+    """Jobs that no model has the memory for, with their ways out: by what they declare, and by an estimate, which heeds
+    what the trainer is told."""
+    declared = sized_job(6 << 10)
+    declared["metadata"]["annotations"]["samestep.dev/memory-per-sample"] = "7Gi"
+    flags = (*ESTIMATED, "--gradient_checkpointing=False", "--use_peft=False", "--optim=adamw_torch")
+    return {"denied, declared": declared, "denied, estimated": sized_job(6 << 10, *flags)}
 
 
 def measure(timed: dict[str, Callable[[], object]]) -> dict[str, float]:

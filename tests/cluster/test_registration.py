@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from controlplane.api import Api
+from controlplane.api import Api, ApiError
 from controlplane.rig import ControlPlane
 from demo.serving import Webhook
 from tests.samples import Json, job, pod, pytorchjob
@@ -30,9 +30,14 @@ class Sender:
 
     def updates(self, obj: Json, change: Callable[[Json], object]) -> bool:
         path = f"{self._path(obj)}/{obj['metadata']['name']}"
-        stored = self._api.get(path)
-        change(stored)
-        return self._asked("PUT", path, stored)
+        while True:
+            stored = self._api.get(path)
+            change(stored)
+            try:
+                return self._asked("PUT", path, stored)
+            except ApiError as error:
+                if error.status != 409:  # its controller has written to it in between
+                    raise
 
     def _asked(self, method: str, path: str, obj: Json) -> bool:
         before = [self._webhook.calls(handler) for handler in ("pin", "check")]

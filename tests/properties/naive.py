@@ -11,6 +11,7 @@ Json = dict[str, Any]
 
 DEVICES = ("nvidia.com/gpu", "amd.com/gpu", "nvidia.com/mig-1g.10gb")
 _SHARES = "nvidia.com/mig-1g.10gb"
+_NO_RANKS = {"TFJob": frozenset({"Evaluator", "PS"})}
 _SUFFIXES = {"m": Decimal("0.001"), "Ki": Decimal(2**10), "Mi": Decimal(2**20), "Gi": Decimal(2**30)}
 
 
@@ -53,8 +54,10 @@ def pods(job: Json) -> dict[str, tuple[int, Json]]:
 
 
 def device_pods(job: Json) -> dict[str, tuple[int, Json]]:
-    """The same, of the roles that ask for devices."""
-    return {name: role for name, role in pods(job).items() if device(role[1])}
+    """The same, of the roles that ask for devices and are ranks; of all that ask for some where none is a rank."""
+    asking = {name: role for name, role in pods(job).items() if device(role[1])}
+    ranks = {name: role for name, role in asking.items() if name not in _NO_RANKS.get(job["kind"], ())}
+    return ranks if any(count for count, _ in ranks.values()) else asking
 
 
 def device(pod: Json) -> str:

@@ -16,7 +16,17 @@ from tests.kinds import WRITTEN
 from tests.samples import ask, fleet
 from webhook.model.fleet import Fleet
 from webhook.model.job import Coupling
-from webhook.model.policy import PinWhen, Policy, RoomRule, Strategy, UnknownNodes, ValidationAction
+from webhook.model.policy import (
+    Differing,
+    Likeness,
+    PinWhen,
+    Policy,
+    RoomRule,
+    Sameness,
+    Strategy,
+    UnknownNodes,
+    ValidationAction,
+)
 from webhook.model.queues import NO_QUEUES, Queues
 from webhook.model.request import Stage
 from webhook.model.verdict import Review
@@ -198,6 +208,10 @@ TOLERATIONS = st.lists(
     max_size=2,
 )
 _TRAINER = ("torchrun", "--nnodes={pods}", "train.py", "--fsdp=full_shard", "--bf16=True", "--max_seq_length=2048")
+_OTHERWISE = (
+    *("train.py", "--model_name_or_path=meta-llama/Llama-3.1-8B", "--bf16=True", "--max_seq_length=4096"),
+    *("--optim=adamw_torch", "--per_device_train_batch_size=48", "--gradient_checkpointing=False", "--use_peft=False"),
+)
 COMMANDS = (
     ["torchrun", "--nnodes={pods}", "train.py", "--per_device_train_batch_size", "64"],
     ["torchrun", "--nnodes={pods}", "train.py", "--per_device_train_batch_size=24", "--gradient_accumulation_steps=2"],
@@ -206,6 +220,11 @@ COMMANDS = (
     ["torchrun", "--nnodes={pods}", "train.py", "--batch-size", "128"],
     [*_TRAINER, "--model_name_or_path=meta-llama/Llama-3.1-8B", "--per_device_train_batch_size=16"],
     [*_TRAINER, "--model_name_or_path=someone/private-13b", "--per_device_train_batch_size=8"],
+    # What a trainer may be told otherwise, in arguments, in a script and by its launcher; processes as many as devices.
+    ["torchrun", "--nnodes={pods}", "--nproc_per_node=2", *_OTHERWISE],
+    ["bash", "-c", " ".join(("torchrun --nnodes={pods}", *_OTHERWISE, "--gradient_accumulation_steps 3; echo done"))],
+    ["accelerate", "launch", "--use_deepspeed", "--zero_stage=1", "--num_machines={pods}", *_OTHERWISE],
+    ["trl", "sft", *_OTHERWISE[1:], "--fsdp", "full_shard auto_wrap"],
     ["python", "train.py"],
 )
 
@@ -259,6 +278,16 @@ ANNOTATIONS = st.one_of(
         }
     ),
 )
+WISHES: st.SearchStrategy[Json] = st.just({}) | st.fixed_dictionaries(
+    {},
+    optional={
+        "samestep.dev/model": st.sampled_from(
+            (RTX_5090.product, "RTX-5090", RTX_PRO_6000.product, H100.product, "A100-SXM4-80GB", "MI300X", "B200", "/")
+        ),
+        "samestep.dev/sized-for": st.sampled_from(("80Gi", "32607Mi", "RTX-5090", H100.product, "nobody-knows", "")),
+        "samestep.dev/ignore": st.sampled_from(("a reason", "")),
+    },
+)
 REPLICAS = st.sampled_from((4, 4, 2, 2, 3, 3, 4, 2, 16, 1, 0))
 
 
@@ -275,6 +304,9 @@ def _of_any_kind(draw: st.DrawFn) -> Json:
     pod = draw(pods_of(count, draw(st.sampled_from(COMMANDS))))
     # Roles share their pod until it has been JSON: who changes the one would change the other.
     written: Json = json.loads(json.dumps(WRITTEN[draw(st.sampled_from(sorted(WRITTEN)))](pod, count)))
+    if written["kind"] == "TFJob" and draw(st.booleans()):
+        evaluator = draw(pods_of(count, draw(st.sampled_from(COMMANDS))))
+        written["spec"]["tfReplicaSpecs"]["Evaluator"] = {"replicas": 1, "template": {"spec": evaluator}}
     metadata = draw(_metadata())
     annotations = {**(metadata.get("annotations") or {}), **(written["metadata"].get("annotations") or {})}
     merged = {**written["metadata"], **metadata, **({"annotations": annotations} if annotations else {})}
@@ -317,10 +349,16 @@ def _pytorchjob(draw: st.DrawFn) -> Json:
 @st.composite
 def _metadata(draw: st.DrawFn) -> Json:
     metadata: Json = draw(st.sampled_from(({"name": "ddp"}, {"name": "ddp"}, {"generateName": "ddp-"}))).copy()
-    annotations = draw(ANNOTATIONS)
-    return metadata if annotations is None else metadata | {"annotations": dict(annotations)}
+    annotations, wishes = draw(ANNOTATIONS), draw(WISHES)
+    if annotations is None and not wishes:
+        return metadata
+    return metadata | {"annotations": {**(annotations or {}), **wishes}}
 
 
+CLASSES = (
+    (("RTX-5090", A100_80GB.product),),
+    ((H100.product, "L40S"), ("RTX-PRO-6000-Blackwell-Server", H100.product, "NVIDIA-Unheard-Of")),
+)
 POLICIES = st.just(Policy()) | st.builds(
     Policy,
     pin_when=st.sampled_from((PinWhen.WHEN_MIXED, PinWhen.WHEN_MIXED, PinWhen.ALWAYS, PinWhen.NEVER)),
@@ -328,10 +366,18 @@ POLICIES = st.just(Policy()) | st.builds(
     order=st.sampled_from(((), (H100.product, "RTX-5090"))),
     pin_keys=st.sampled_from(((), (), ("pool",), ("zone", "kubernetes.io/hostname"))),
     when_unknown=st.sampled_from((Coupling.SYNCHRONOUS, Coupling.INDEPENDENT)),
+    likeness=st.sampled_from((Likeness.MODEL, Likeness.MODEL, Likeness.EQUIVALENT)),
+    # So wide that memory alone decides: A100 and H100 with 80 GB are equivalent.
+    compute_tolerance_percent=st.sampled_from((10, 80)),
+    bandwidth_tolerance_percent=st.just(80),
+    classes=st.sampled_from(((), (), *CLASSES)),
+    host=st.sampled_from((Sameness(labels=("zone",), resources=(("cpu", 10),)), Sameness(Differing.IGNORE))),
     room=st.sampled_from(RoomRule),
     unknown_nodes=st.sampled_from(UnknownNodes),
     declare=st.sampled_from((True, True, True, False)),
     coupling=st.booleans(),
+    model=st.sampled_from((True, True, True, False)),
+    ignore=RARELY,
 )
 
 

@@ -3,11 +3,12 @@
 from dataclasses import replace
 
 import jsonpatch
-from hypothesis import assume, given
+from hypothesis import assume, event, given
 from hypothesis import strategies as st
 
 from tests.properties.strategies import CASES, Case, Json, examples
 from tests.samples import patched
+from webhook.model.job import TrainingJob
 from webhook.model.request import Stage
 from webhook.model.verdict import Verdict
 
@@ -44,7 +45,9 @@ def test_every_suggestion_is_admitted_when_it_is_applied(case: Case, kib: int | 
     outcome = case.review()
     assume(outcome.suggestions)
     assert outcome.verdict is Verdict.DENY
-    assert len(outcome.suggestions) <= 3
+    kinds = [one.kind.partition("_")[0] for one in outcome.suggestions]
+    assert len(kinds) == len(set(kinds)) <= 3
+    assert replace(case, nodes=case.nodes[::-1]).review().suggestions == outcome.suggestions
     for suggestion in outcome.suggestions:
         changed: Json = jsonpatch.apply_patch(case.job, list(suggestion.operations))
         assert changed != case.job
@@ -52,6 +55,15 @@ def test_every_suggestion_is_admitted_when_it_is_applied(case: Case, kib: int | 
         assert admitted.verdict is not Verdict.DENY
         assert suggestion.model in admitted.decision.models
         assert case.review(patched(admitted), stage=Stage.VALIDATE).verdict is Verdict.ADMIT
+        event(suggestion.kind)
+        if suggestion.kind == "devices":
+            assert outcome.job is not None
+            assert admitted.job is not None
+            assert devices(admitted.job) == devices(outcome.job)
+
+
+def devices(job: TrainingJob) -> int:
+    return sum(role.pods * role.devices for role in job.device_roles)
 
 
 def declaring(job: Json, annotation: str, amount: int) -> Json:
@@ -59,4 +71,6 @@ def declaring(job: Json, annotation: str, amount: int) -> Json:
     declared = {f"samestep.dev/{annotation}": f"{amount}Mi"}
     if annotation == "memory-per-sample":
         declared = {f"samestep.dev/{annotation}": f"{amount}Ki", "samestep.dev/memory-fixed": "2Gi"}
-    return job | {"metadata": job["metadata"] | {"annotations": declared}}
+    before = job["metadata"].get("annotations") or {}
+    wishes = {key: before[key] for key in before if key in ("samestep.dev/model", "samestep.dev/sized-for")}
+    return job | {"metadata": job["metadata"] | {"annotations": wishes | declared}}

@@ -5,6 +5,7 @@ Which flavors Kueue may assign is said here a second time, over raw objects and 
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -12,9 +13,11 @@ from hypothesis import strategies as st
 from tests.properties import naive
 from tests.properties.strategies import CASES, GPU, HOLDS, LABELS, PRODUCT, TOLERATIONS, Case, examples, spellings
 from tests.queues import flavor, local, queue, read
-from tests.samples import Json, patched
+from tests.samples import Json, ask, patched
 from webhook.answer.response import patch
+from webhook.decision.notes import Tried, Unpinned
 from webhook.decision.scope import Treatment, scope
+from webhook.decision.story import Listener
 from webhook.model.policy import PinWhen, RoomRule
 from webhook.model.request import Stage
 from webhook.model.verdict import Review, Verdict
@@ -43,9 +46,8 @@ def queued_cases(draw: st.DrawFn) -> Queued:
     flavors = [flavor(f"f{index}", one, tolerations=spread) for index, one in enumerate(labels)]
     quotas = [draw(st.sampled_from((99, 99, 99, 8, 4, 0))) for _ in flavors]
     of = queue({one["metadata"]["name"]: quota for one, quota in zip(flavors, quotas, strict=True)})
-    job = case.job | {
-        "metadata": case.job["metadata"] | {"namespace": "team-a", "labels": {"kueue.x-k8s.io/queue-name": "lq"}}
-    }
+    labels_of_job = case.job["metadata"].get("labels", {}) | {"kueue.x-k8s.io/queue-name": "lq"}
+    job = case.job | {"metadata": case.job["metadata"] | {"namespace": "team-a", "labels": labels_of_job}}
     if job["kind"] == "Job" and job["apiVersion"] == "batch/v1" and draw(st.sampled_from((True, True, True, False))):
         job = job | {"spec": job["spec"] | {"suspend": True}}
     return Queued(replace(case, job=job, queues=read(*flavors, of, local())), flavors, quotas)
@@ -100,6 +102,30 @@ def test_a_pin_in_a_queue_lets_no_role_land_where_it_could_not_before(drawn: Que
         assert naive.lands(after[name][1], drawn.case.nodes) <= naive.lands(pod, drawn.case.nodes)
 
 
+@given(QUEUED)
+def test_the_story_of_a_job_in_a_queue_ends_where_its_pods_may_land_and_in_its_pin(drawn: Queued) -> None:
+    case, heard = drawn.case, Listener()
+    outcome = ask(case.job, case.fleet, policy=case.policy, now=1000.0, queues=case.queues, tell=heard)
+    story = heard.story(outcome)
+    assume(story is not None and asks_for_gpus(drawn, outcome))
+    assert story is not None
+    for landing in story.landings:
+        assert all(one.left == other.before for one, other in pairwise(landing.steps))
+        assert landing.steps[-1].left == landing.nodes
+        for role in landing.roles:
+            there = [nodes for name, _, _, nodes in offered(drawn, case.job, enough=False) if name == role.name]
+            assert landing.nodes == len({node["metadata"]["name"] for nodes in there for node in nodes})
+    if (pin := outcome.decision.pin) is not None:
+        assert story.keys is not None
+        assert story.keys.pin == pin
+        keys = {one.key: one for one in story.keys.keys}
+        assert len(keys) == len(story.keys.keys)
+        assert keys[pin.key].values == pin.values
+        assert pin.beside is None or keys[pin.beside.key].tried is Tried.BESIDE
+    elif left_to_queue(outcome) and outcome.verdict is Verdict.ADMIT:
+        assert story.unpinned is Unpinned.QUEUE or story.keys is not None
+
+
 def decided(outcome: Review) -> bool:
     """Whether the answer promises one model: a pin of coupled ranks."""
     kept_off = any(one.variant == "kept-off" for one in outcome.decision.findings)
@@ -130,17 +156,22 @@ def asks_for_gpus(drawn: Queued, outcome: Review) -> bool:
 
 def assignable(drawn: Queued, job: Json) -> Iterator[tuple[int, Json, list[Json]]]:
     """By role with devices and flavor that Kueue may give it: the gang, its pod then, and where that may land."""
+    return ((gang, pod, nodes) for _, gang, pod, nodes in offered(drawn, job, enough=True))
+
+
+def offered(drawn: Queued, job: Json, *, enough: bool) -> Iterator[tuple[str, int, Json, list[Json]]]:
+    """The same with the role's name, of flavors whose quota is `enough` for the gang, or of all that have any."""
     keys = {key for one in drawn.flavors for key in one["spec"].get("nodeLabels", {})}
     gang: int
-    for gang, pod in naive.device_pods(job).values():
+    for name, (gang, pod) in naive.device_pods(job).items():
         wanted = int(gang * naive.requests(pod)[GPU])
         for one, quota in zip(drawn.flavors, drawn.quotas, strict=True):
             labels = one["spec"].get("nodeLabels", {})
-            if quota < max(wanted, 1) or not naive.meets(pod, labels, keys):
+            if quota < max(wanted if enough else 1, 1) or not naive.meets(pod, labels, keys):
                 continue
             given_pod = pod | {
                 "nodeSelector": (pod.get("nodeSelector") or {}) | labels,
                 "tolerations": [*(pod.get("tolerations") or []), *one["spec"].get("tolerations", [])],
             }
             names = naive.lands(given_pod, drawn.case.nodes)
-            yield gang, given_pod, [node for node in drawn.case.nodes if node["metadata"]["name"] in names]
+            yield name, gang, given_pod, [node for node in drawn.case.nodes if node["metadata"]["name"] in names]

@@ -4,15 +4,21 @@ from typing import Any
 
 from webhook.answer.message import suggested
 from webhook.answer.response import patch
-from webhook.answer.wording import one_line, sentence
+from webhook.answer.wording import phrase, place, sentence
 from webhook.catalog.codes import action_of
 from webhook.model.fleet import Model
 from webhook.model.job import TrainingJob
 from webhook.model.patch import steps
 from webhook.model.paths import dotted
-from webhook.model.verdict import Candidate, Out, Review
+from webhook.model.verdict import Candidate, Out, Review, Straggler
 
-_CODE = {Out.MEMORY: "SST201", Out.UNREACHABLE: "SST401", Out.QUOTA: "SST401", Out.ROOM: "SST401"}
+_CODE = {
+    Out.MEMORY: "SST201",
+    Out.UNREACHABLE: "SST401",
+    Out.UNWISHED: "SST404",
+    Out.QUOTA: "SST401",
+    Out.ROOM: "SST401",
+}
 API_VERSION = "samestep.dev/v1alpha1"
 
 
@@ -35,6 +41,7 @@ def document(review: Review, source: str) -> dict[str, Any]:
         "outside": review.because or None,
         "pin": {"key": pin.key, "values": list(pin.values)} if pin else None,
         "models": [model.product for model in decision.models],
+        "straggler": _straggler(decision.straggler) if decision.straggler else None,
         "patch": patch(review),
         "job": _job(review.job, review) if review.job else None,
         "demand": {
@@ -43,7 +50,7 @@ def document(review: Review, source: str) -> dict[str, Any]:
             "highMib": _whole(review.demand.high_mib),
             "source": review.demand.source,
             "mayDeny": review.demand.known and review.demand.may_deny,
-            "assumptions": list(review.demand.assumptions),
+            "assumptions": [phrase(one, review.language) for one in review.demand.assumptions],
         },
         "pool": {
             "nodes": decision.pool.nodes,
@@ -57,20 +64,22 @@ def document(review: Review, source: str) -> dict[str, Any]:
             {
                 "code": one.code,
                 "severity": action_of(one),
-                "field": one_line(one.where) or None,
+                "field": place(one, review) or None,
                 "message": sentence(one, review),
             }
             for one in decision.findings
         ],
         "suggestions": [
             {
-                "change": suggested(one),
+                "change": change,
                 "field": dotted(steps(one.operations[0]["path"])),
                 "value": one.operations[0].get("value"),
                 "model": one.model.product,
+                "models": [model.product for model in (one.model, *one.also)],
                 "patch": list(one.operations),
             }
             for one in review.suggestions
+            if (change := suggested(one, review))
         ],
     }
 
@@ -92,7 +101,7 @@ def _job(job: TrainingJob, review: Review) -> dict[str, Any]:
     return {
         "coupling": job.coupling,
         "couplingBecause": job.coupling_because,
-        "devices": sum(role.pods * role.devices for role in job.device_roles),
+        "devices": sum(role.pods * role.devices for role in job.roles),
         "microBatch": batch.value if batch else None,
         "microBatchFrom": batch.field if batch else None,
         "roles": [
@@ -102,6 +111,7 @@ def _job(job: TrainingJob, review: Review) -> dict[str, Any]:
                 "gang": role.gang,
                 "device": role.device or None,
                 "devices": role.devices,
+                "apart": role.apart,
             }
             for role in job.roles
         ],
@@ -111,6 +121,7 @@ def _job(job: TrainingJob, review: Review) -> dict[str, Any]:
 def _candidate(one: Candidate, chosen: tuple[Model, ...]) -> dict[str, Any]:
     return {
         "model": one.model.product,
+        "models": [model.product for model in one.models],
         "memoryMib": _whole(one.memory_mib),
         "usableMib": _whole(one.usable_mib),
         "nodes": one.nodes,
@@ -120,6 +131,20 @@ def _candidate(one: Candidate, chosen: tuple[Model, ...]) -> dict[str, Any]:
         "feasible": not one.out,
         "because": [_CODE[reason] for reason in one.out],
         "chosen": one.model in chosen,
+    }
+
+
+def _straggler(one: Straggler) -> dict[str, Any]:
+    """An estimate: of each step, the ranks on `fast` wait so many percent for those on `slow`."""
+    least, most = ("bandwidth", "compute") if one.most_by_compute else ("compute", "bandwidth")
+    return {
+        "slow": one.slow.product,
+        "fast": one.fast.product,
+        "leastPercent": round(one.least_percent),
+        "leastBy": least,
+        "mostPercent": round(one.most_percent),
+        "mostBy": most,
+        "unusedMib": _whole(one.unused_mib),
     }
 
 

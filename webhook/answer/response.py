@@ -7,11 +7,16 @@ import orjson
 
 from webhook.answer.message import message
 from webhook.answer.operations import operations
-from webhook.answer.warnings import warnings
-from webhook.answer.wording import one_line, sentence
+from webhook.answer.warnings import told, warnings
+from webhook.answer.wording import one_line, place, sentence
+from webhook.catalog.codes import action_of
+from webhook.model.finding import Action
 from webhook.model.patch import Operation
 from webhook.model.request import Stage
 from webhook.model.verdict import Review, Verdict
+
+_LONGEST = 4096
+"""Characters of one audit annotation."""
 
 
 def admission_response(review: Review) -> dict[str, Any]:
@@ -29,26 +34,29 @@ def admission_response(review: Review) -> dict[str, Any]:
     if written and review.request.stage is Stage.MUTATE:
         response["patchType"] = "JSONPatch"
         response["patch"] = base64.b64encode(orjson.dumps(written)).decode("ascii")
-    told = warnings(review)
-    if told:
-        response["warnings"] = told
-    if review.job is not None:
+    if lines := warnings(review):
+        response["warnings"] = lines
+    if review.job is not None or review.decision.findings or review.exceptions:
         response["auditAnnotations"] = _audit(review)
     return response
 
 
 def patch(review: Review) -> list[Operation]:
     """The operations of a pinned job; nothing for any other verdict."""
-    if review.verdict is not Verdict.PIN or review.job is None or review.decision.pin is None:
+    return _operations(review) if review.verdict is Verdict.PIN else []
+
+
+def _operations(review: Review) -> list[Operation]:
+    if review.job is None or review.decision.pin is None:
         return []
     return operations(review.job, review.decision.pin, review.policy)
 
 
 def _causes(review: Review) -> list[dict[str, str]]:
-    return [
-        {"reason": one.code, "field": one_line(one.where), "message": sentence(one, review)}
-        for one in review.decision.findings
-    ]
+    """One for each finding that is the submitter's business, those that deny first: tools read them."""
+    findings = [one for one in review.decision.findings if told(one) or action_of(one) is Action.DENY]
+    findings.sort(key=lambda one: action_of(one) is not Action.DENY)
+    return [{"reason": one.code, "field": place(one, review), "message": sentence(one, review)} for one in findings]
 
 
 def _audit(review: Review) -> dict[str, str]:
@@ -56,8 +64,23 @@ def _audit(review: Review) -> dict[str, str]:
     annotations = {"verdict": str(review.verdict), "policy": review.policy.name}
     if review.would_be is not review.verdict:
         annotations["would-be"] = str(review.would_be)
+    if review.because:
+        annotations["outside"] = one_line(review.because)
     if review.decision.findings:
         annotations["codes"] = ",".join(dict.fromkeys(one.code for one in review.decision.findings))
     if review.decision.pin is not None:
         annotations["pin"] = f"{review.decision.pin.key}={','.join(review.decision.pin.values)}"
+    if review.would_be is Verdict.PIN and review.verdict is not Verdict.PIN:
+        annotations["would-be-patch"] = _bounded(orjson.dumps(_operations(review)).decode())
+    if review.exceptions:
+        used = (f"{one.policy}: {one.exception}" + (f" ({one.code})" if one.code else "") for one in review.exceptions)
+        annotations["exceptions"] = _bounded("; ".join(used))
+    rules = [one_line(sentence(one, review)) for one in review.decision.findings if one.code.startswith("SST7")]
+    if rules:
+        annotations["rules"] = _bounded("; ".join(rules))
     return annotations
+
+
+def _bounded(text: str) -> str:
+    """Audit logs hold these for every request; whoever reads a patch that was cut sees that it was."""
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"

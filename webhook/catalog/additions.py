@@ -54,6 +54,8 @@ class _Part(BaseModel):
 
 
 class AcceleratorSpec(_Part):
+    """What a product is called, and its figures. What is left out is as the catalog has it."""
+
     product: _Name
     """The product as nodes spell it. Spellings that the catalog takes for one are one here."""
     aliases: tuple[_Name, ...] = ()

@@ -16,6 +16,7 @@ from webhook.catalog.trainers import (
     Assignment,
     Format,
     Parser,
+    Remedies,
     Settings,
     Trainer,
     Trainers,
@@ -23,6 +24,7 @@ from webhook.catalog.trainers import (
     meanings,
     read_config_files,
     read_formats,
+    read_remedies,
     read_settings,
     read_trainers,
 )
@@ -71,6 +73,7 @@ class Launcher:
     settings: Settings = field(default_factory=dict)
     config_files: Mapping[str, Assignment] = field(default_factory=dict)
     holds: Mapping[str, str] = field(default_factory=dict)
+    remedies: Remedies = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,6 +211,7 @@ def read_launchers(text: str, configs: str = "[]") -> Launchers:
                 read_config_files(one.config_files, one.spelling),
                 one.implies,
                 _spelled(one.holds, one.spelling),
+                remedies=read_remedies(one.remedies, one.spelling),
             )
             for one in file.launchers
             if one.settings or one.config_files or one.implies

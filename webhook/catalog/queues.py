@@ -31,5 +31,13 @@ def queue_systems() -> tuple[QueueSystem, ...]:
     return TypeAdapter(tuple[QueueSystem, ...]).validate_python(yaml.safe_load(text))
 
 
+@cache
+def queue_keys() -> frozenset[str]:
+    """Every label and annotation that a queue may be named by."""
+    return frozenset(
+        key for one in queue_systems() for keys in (one.labels, one.annotations, one.says_nodes) for key in keys
+    )
+
+
 def queue_system(name: str) -> QueueSystem:
     return next(one for one in queue_systems() if one.system == name)

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Annotated, ClassVar, Final, TypeAlias
+from typing import Annotated, ClassVar, Final, NamedTuple, TypeAlias
 
 from pydantic import ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from webhook.catalog.flags import Meaning, Means, Spelling, once, spelled
+from webhook.model.job import Remedy
 
 _CONFIG = ConfigDict(alias_generator=to_camel, extra="forbid")
 _Names = tuple[Annotated[str, Field(min_length=1)], ...]
@@ -17,10 +18,27 @@ Assignment = Annotated[str, Field(pattern=r"^([A-Za-z]+=\S+)?$")]
 Settings: TypeAlias = Mapping[str, str | Mapping[str, Assignment]]
 """What flags say, as it is written."""
 
+_Words = str | Annotated[tuple[str, ...], Field(min_length=1)]
+_Turns = Annotated[Mapping[str, Annotated[Mapping[str, _Words], Field(min_length=1)]], Field(min_length=1)]
+Remedies: TypeAlias = Mapping[Remedy, _Turns]
+"""What makes a run smaller, as it is written."""
+
 Assigned: TypeAlias = tuple[str, str] | None
 """A setting and its value; None for a word that says nothing of memory."""
 Says: TypeAlias = str | Mapping[str, Assigned]
 """The setting whose value a flag gives, or what each word of its value assigns."""
+
+ABSENT: Final = ""
+"""Stands for the word of a flag that is not there."""
+
+
+class Turn(NamedTuple):
+    """A flag or key, in every way that the parser takes it, the first as it is documented; and, by the word that stands
+    there now (ABSENT: the flag does not), the words that may stand there, the least change first."""
+
+    flags: tuple[str, ...]
+    words: Mapping[str, tuple[str, ...]]
+
 
 OWN: Final = "Flags"
 """What a file holds whose keys are the trainer's own flags."""
@@ -58,6 +76,7 @@ class Trainer:
     settings: Settings = field(default_factory=dict)
     config_files: Mapping[str, Assignment] = field(default_factory=dict)
     holds: Mapping[str, str] = field(default_factory=dict)
+    remedies: Remedies = field(default_factory=dict)
     defaults: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -82,6 +101,7 @@ class Format:
     implies: Mapping[str, str] = field(default_factory=dict)
     settings: Settings = field(default_factory=dict)
     holds: Mapping[str, str] = field(default_factory=dict)
+    remedies: Remedies = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +109,7 @@ class Parser:
     """A trainer's flags, those of a launcher that say something of memory, or the keys of a configuration file, ready
     to look up. `holds` is what the files that flags name hold: OWN, or the name of a format. `batch` and `counts` are
     a format's; those of flags are in tables for all trainers at once. `key_value`: flags are also given as key=value.
+    `remedies` are what makes a run smaller: the flag that does it, and those that it needs beside it.
     """
 
     name: str
@@ -105,6 +126,7 @@ class Parser:
     evaluation: frozenset[str] = frozenset()
     partial: tuple[str, ...] = ()
     variables: frozenset[str] = frozenset()
+    remedies: Mapping[Remedy, Sequence[Turn]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +179,7 @@ def read_formats(entries: Sequence[Format]) -> Mapping[str, Parser]:
                 one.holds,
                 batch=meanings([one]),
                 counts=counts(one, Spelling.EXACT),
+                remedies=read_remedies(one.remedies, Spelling.EXACT),
             ),
         )
         for one in entries
@@ -202,6 +225,20 @@ def read_config_files(named: Mapping[str, str], spelling: Spelling) -> Mapping[s
     return once((flag, _assigned(text)) for key, text in named.items() for flag in spelled([key], spelling))
 
 
+def read_remedies(remedies: Remedies, spelling: Spelling) -> Mapping[Remedy, Sequence[Turn]]:
+    """The remedies, ready to look up."""
+    return {
+        remedy: tuple(
+            Turn(
+                tuple(spelled([flag], spelling)),
+                {now: (then,) if isinstance(then, str) else then for now, then in words.items()},
+            )
+            for flag, words in turns.items()
+        )
+        for remedy, turns in remedies.items()
+    }
+
+
 def _parser(one: Trainer, base: Trainer | None) -> Parser:
     spelling = one.spelling if base is None else base.spelling
     family = [base, one] if base else [one]
@@ -229,6 +266,7 @@ def _parser(one: Trainer, base: Trainer | None) -> Parser:
         evaluation=every(flag for entry in family for flag in entry.evaluation),
         partial=tuple(text for entry in family for text in entry.partial),
         variables=frozenset(name for entry in family for name in entry.variables),
+        remedies={key: turns for entry in family for key, turns in read_remedies(entry.remedies, spelling).items()},
     )
 
 

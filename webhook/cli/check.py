@@ -2,7 +2,7 @@
 
 import difflib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,18 +14,18 @@ from webhook.answer.document import document, reference, review_list
 from webhook.answer.message import message
 from webhook.answer.response import patch
 from webhook.answer.warnings import warnings
+from webhook.answer.wording import slowed
 from webhook.cli.documents import Unreadable, parse_all
-from webhook.cli.options import files_option, policies_option, policy_from
+from webhook.cli.options import files_option, language_option, policies_option, rules_from
 from webhook.cli.output import dumped
 from webhook.cli.requests import request_of
-from webhook.cli.surroundings import LOOKED_UP, offline, surroundings_from
+from webhook.cli.surroundings import LOOKED_UP
+from webhook.cli.worlds import fleet_option, tells_of_nodes, world_from
 from webhook.decision.scope import scope
 from webhook.intake.admission import NotAReview
 from webhook.model.job import Coupling, TrainingJob
-from webhook.model.policy import Policy
+from webhook.model.policy import Language, Policy
 from webhook.model.verdict import Review, Verdict
-from webhook.model.world import World
-from webhook.policy.kinds import kinds_of
 from webhook.review import review
 
 
@@ -43,45 +43,38 @@ class Item:
     "TrainJob) is looked up among them. Repeatable.",
     required=True,
 )
-@click.option(
-    "--fleet",
-    "fleets",
-    type=click.Path(path_type=Path),
-    multiple=True,
-    help="Nodes: `kubectl get nodes -o yaml` or `samestep fleet --snapshot`. Pods beside them count as what is in use. "
-    "Repeatable.",
+@fleet_option(
+    "Nodes: `kubectl get nodes -o yaml` or `samestep fleet --snapshot`. Pods beside them count as what is in use. "
+    "Repeatable."
 )
-@policies_option()
+@policies_option("Directory or file with TrainingPolicies.")
+@language_option("what the policy says")
 @click.option("-o", "--output", type=click.Choice(["text", "json", "yaml"]), default="text", show_default=True)
 @click.pass_context
 def check(
-    ctx: click.Context, files: tuple[Path, ...], fleets: tuple[Path, ...], policies: Path | None, output: str
+    ctx: click.Context,
+    files: tuple[Path, ...],
+    fleets: tuple[Path, ...],
+    policies: Path | None,
+    language: Language | None,
+    output: str,
 ) -> None:
     """Say what the webhook would answer, and show what it would change.
 
     Exit status: 0 all admitted or pinned, 1 some denied, 2 something could not be read.
     """
     documents, problems = parse_all(files)
-    policy = policy_from(policies)
-    looked_up = [one for one in documents if one.object["kind"] in LOOKED_UP]
-    known = offline(fleets, looked_up, model_labels=policy.model_labels)
-    problems += known.problems
-    if not fleets and all(one.object["kind"] != "Node" for one in looked_up):
+    if not tells_of_nodes(fleets, documents):
         raise click.UsageError("no nodes to decide on: give --fleet FILE (kubectl get nodes -o yaml)")
-    world = World(
-        known.fleet,
-        policy,
-        surroundings_from(documents),
-        kinds=kinds_of(policy),
-        pinned=known.pinned,
-        queues=known.queues,
-    )
+    world, faults = world_from(documents, fleets, rules_from(policies))
+    problems += faults
     items: list[Item] = []
     for one in documents:
         if one.object["kind"] in LOOKED_UP:
             continue
         try:
-            items.append(Item(one.source, review(request_of(one), world)))
+            found = review(request_of(one), world)
+            items.append(Item(one.source, replace(found, language=language or found.language)))
         except NotAReview as error:
             field, _, fault = str(error).partition(": ")
             problems.append(Unreadable(one.source, fault, field))
@@ -107,16 +100,24 @@ def _text(item: Item) -> str:
     one = item.review
     name = reference(one)["name"] or ""
     named = f"{one.request.namespace}/{name}".removeprefix("/")
-    lines = [f"{item.source}  {one.request.kind.kind} {named}: {one.verdict}"]
-    if one.because:
-        lines[0] += f" ({one.because})"
-    elif one.job is not None:
-        lines[0] += f" ({_coupled(one.job, one.policy)})"
+    return "\n".join([f"{item.source}  {one.request.kind.kind} {named}: {verdict(one)}", *consequences(one)])
+
+
+def verdict(one: Review) -> str:
+    """The verdict and, in brackets, what it rests on."""
+    because = one.because or (_coupled(one.job, one.policy) if one.job else "")
+    return f"{one.verdict} ({because})" if because else str(one.verdict)
+
+
+def consequences(one: Review) -> list[str]:
+    """What a person gets to read, and what is changed: lines that are indented already."""
+    lines: list[str] = []
     if one.verdict is Verdict.DENY:
         lines += [f"  {line}".rstrip() for line in message(one).splitlines()]
     lines += [f"  {line}" for line in warnings(one)]
-    lines += [f"  {line}" for line in _diff(one)]
-    return "\n".join(lines)
+    if one.decision.pin is not None and one.decision.straggler is not None:
+        lines.append(f"  {slowed(one.decision.straggler)}")
+    return [*lines, *(f"  {line}" for line in _diff(one))]
 
 
 def _coupled(job: TrainingJob, policy: Policy) -> str:

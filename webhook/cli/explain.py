@@ -1,20 +1,22 @@
-"""`samestep explain`: what a finding code means, or what is read of a job and from where."""
+"""`samestep explain`: what a finding code means, or what is read of a job, from where, and how it is decided."""
 
 from pathlib import Path
 
 import click
 
-from webhook.catalog.codes import Code, codes
-from webhook.cli.documents import Document, Unreadable, parse_all
+from webhook.answer.code_page import code_page
+from webhook.answer.examples import examples
+from webhook.catalog.codes import codes
+from webhook.cli.documents import Unreadable, parse_all
 from webhook.cli.explained import listing, show
-from webhook.cli.options import files_option, policies_option, policy_from
+from webhook.cli.options import files_option, language_option, policies_option, policy_from, rules_from
 from webhook.cli.output import dumped
 from webhook.cli.reading import Explained, Reader
 from webhook.cli.requests import request_of
-from webhook.cli.surroundings import LOOKED_UP, surroundings_from
+from webhook.cli.surroundings import LOOKED_UP
+from webhook.cli.worlds import fleet_option, tells_of_nodes, world_from
 from webhook.intake.admission import NotAReview
-from webhook.intake.wrapped import Held
-from webhook.policy.kinds import kinds_of
+from webhook.model.policy import Language
 
 
 @click.command()
@@ -22,23 +24,38 @@ from webhook.policy.kinds import kinds_of
 @files_option(
     "Manifests or AdmissionReviews, YAML or JSON; - is standard input. Repeatable.",
 )
+@fleet_option("Nodes to decide on, as `samestep check` takes them. Repeatable.")
 @policies_option()
+@language_option("the policy's, else en")
 @click.option("-o", "--output", type=click.Choice(["text", "json", "yaml"]), default="text", show_default=True)
 @click.pass_context
-def explain(ctx: click.Context, code: str | None, files: tuple[Path, ...], policies: Path | None, output: str) -> None:
+def explain(
+    ctx: click.Context,
+    code: str | None,
+    files: tuple[Path, ...],
+    fleets: tuple[Path, ...],
+    policies: Path | None,
+    language: Language | None,
+    output: str,
+) -> None:
     """Say what a finding code (SST201) means and how to get out. Without CODE: list all of them.
 
-    With -f: show what is read of each job in the files, from where, and what is not read and why. It needs no fleet and
-    decides nothing.
+    With -f: show what is read of each job in the files, from where, and what is not read and why. With --fleet as well:
+    how the job is decided, step by step.
+
+    Exit status: 0 whatever the verdicts, 2 something could not be read.
     """
     if files:
         if code is not None:
             raise click.UsageError("CODE or -f, one of them")
-        _explain_files(ctx, files, policies, output)
+        if language is not None:
+            raise click.UsageError("--lang goes with CODE: what is read of files is told in English")
+        _explain_files(ctx, files, fleets, policies, output)
         return
-    if policies is not None or output != "text":
-        raise click.UsageError("--policies and -o go with -f")
-    known = codes()
+    if fleets or output != "text":
+        raise click.UsageError("--fleet and -o go with -f")
+    language = language or policy_from(policies).language
+    known = codes(language)
     if code is None:
         for one in known.values():
             click.echo(f"{one.code}  {one.action:4}  {one.title}")
@@ -46,35 +63,21 @@ def explain(ctx: click.Context, code: str | None, files: tuple[Path, ...], polic
     found = known.get(code.upper())
     if found is None:
         raise click.UsageError(f'there is no code "{code}"; `samestep explain` lists them all')
-    click.echo(page(found))
+    click.echo(code_page(found, examples(language).get(found.code, ""), language))
 
 
-def page(code: Code) -> str:
-    """One code as Markdown; docs/reference/codes/ holds the same pages."""
-    return "\n".join(
-        [
-            f"# {code.code}: {code.title}",
-            "",
-            f"Under a policy that denies: **{code.action}**.",
-            "",
-            code.meaning.strip(),
-            "",
-            "## What to do",
-            "",
-            code.way_out.strip(),
-        ]
-    )
-
-
-def _explain_files(ctx: click.Context, files: tuple[Path, ...], policies: Path | None, output: str) -> None:
-    policy = policy_from(policies)
+def _explain_files(
+    ctx: click.Context, files: tuple[Path, ...], fleets: tuple[Path, ...], policies: Path | None, output: str
+) -> None:
     documents, problems = parse_all(files)
-    reader = Reader(policy, kinds_of(policy), surroundings_from(documents))
+    world, faults = world_from(documents, fleets, rules_from(policies))
+    problems += faults
+    reader = Reader(world, decided=tells_of_nodes(fleets, documents))
     found: list[tuple[str, Explained]] = []
     for one in documents:
         if one.object["kind"] not in LOOKED_UP:
             try:
-                found.append((one.source, _explained(one, reader)))
+                found.append((one.source, reader.explained(request_of(one))))
             except NotAReview as error:
                 field, _, fault = str(error).partition(": ")
                 problems.append(Unreadable(one.source, fault, field))
@@ -85,8 +88,3 @@ def _explain_files(ctx: click.Context, files: tuple[Path, ...], policies: Path |
     else:
         click.echo(dumped(listing(found, problems), output))
     ctx.exit(2 if problems else 0)
-
-
-def _explained(one: Document, reader: Reader) -> Explained:
-    request = request_of(one)
-    return reader.explained(Held(request.kind, request.object, ()), request.namespace, request.user)

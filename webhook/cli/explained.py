@@ -1,26 +1,21 @@
 """What was read of objects, as text for a person and as the document that programs read."""
 
-import shutil
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import click
-from rich.console import Console
 from rich.table import Table
 
 from webhook.answer.document import API_VERSION
 from webhook.answer.wording import one_line, own_sentence
 from webhook.catalog.codes import action_of
 from webhook.cli.documents import Unreadable
+from webhook.cli.printing import cut, put, table
 from webhook.cli.reading import Explained
+from webhook.cli.stories import show_story, story_document
 from webhook.model.job import Coupling, Role
 from webhook.model.paths import dotted
 from webhook.model.placement import Placement, Requirement, Term, Toleration
-
-_WIDTH = 120
-_NARROWEST = 60
-_LONGEST = 200
 
 
 def show(found: Sequence[tuple[str, Explained]]) -> None:
@@ -36,7 +31,7 @@ def listing(found: Iterable[tuple[str, Explained]], problems: Iterable[Unreadabl
     return {
         "apiVersion": API_VERSION,
         "kind": "ReadingList",
-        "items": [{"source": source, **_item(one)} for source, one in found],
+        "items": [{"source": source, **_item(one, source)} for source, one in found],
         "errors": [{"source": one.source, "field": one.field, "message": one.message} for one in problems],
     }
 
@@ -45,42 +40,31 @@ def _show(source: str, one: Explained, *, indent: int) -> None:
     named = f"{one.namespace}/{one_line(one.name)}".removeprefix("/")
     click.echo(f"{' ' * indent}{source}  {one.kind.kind} {named}")
     indent += 2
-    _put(_kind(one), indent)
+    put(_kind(one), indent)
     if one.job is not None:
         click.echo()
         if one.job.roles:
-            _put(_roles(one.job.roles), indent)
+            put(_roles(one.job.roles), indent)
         for role in one.job.device_roles:
             if where := _lands(role.placement):
-                _put(f"{role.name} lands only where {where}", indent)
+                put(f"{role.name} lands only where {where}", indent)
         if one.job.roles:
             click.echo()
-        _put(_facts(one), indent)
+        put(_facts(one), indent)
     if one.ignored:
         click.echo()
-        _put(_ignored(one), indent)
+        put(_ignored(one), indent)
     if one.job is not None and one.findings:
         click.echo()
     for finding in one.findings:
-        _put(f"{finding.code} {own_sentence(finding)}", indent)
+        put(f"{finding.code} {own_sentence(finding)}", indent)
         if finding.code == "SST102":
-            _put("A policy can teach the kind (spec.kinds).", indent)
+            put("A policy can teach the kind (spec.kinds).", indent)
+    if one.review is not None:
+        show_story(one.review, one.story, indent)
     for inner in one.held:
         click.echo()
         _show(f"{source} {inner.at}".rstrip(), inner, indent=indent)
-
-
-def _put(printed: str | Table, indent: int) -> None:
-    """Text as it is, a table as wide as the terminal; no line has spaces at its end."""
-    if isinstance(printed, str):
-        click.echo(f"{' ' * indent}{one_line(printed)}")
-        return
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else _WIDTH
-    console = Console(width=max(width - indent, _NARROWEST), highlight=False, markup=False, emoji=False)
-    with console.capture() as captured:
-        console.print(printed)
-    for line in captured.get().splitlines():
-        click.echo(f"{' ' * indent}{line}".rstrip())
 
 
 def _kind(one: Explained) -> str:
@@ -104,35 +88,27 @@ def _by(one: Explained) -> str:
 
 
 def _roles(roles: Iterable[Role]) -> Table:
-    table = _table(("ROLE", "PODS", "AT LEAST", "IN ALL", "DEVICES OF ONE", "POD SPEC"))
+    rows = table(("ROLE", "PODS", "AT LEAST", "IN ALL", "DEVICES OF ONE", "POD SPEC"))
     for role in roles:
         devices = f"{role.devices} {role.device}" if role.devices else "none"
         numbers = (str(role.pods), str(role.gang), str(role.runs))
-        table.add_row(one_line(role.name), *numbers, one_line(devices), one_line(dotted(role.spec)))
-    return table
+        rows.add_row(one_line(role.name), *numbers, one_line(devices), one_line(dotted(role.spec)))
+    return rows
 
 
 def _facts(one: Explained) -> Table:
-    table = _table(("READ", "VALUE", "BY", "AT"))
+    rows = table(("READ", "VALUE", "BY", "AT"))
     for fact in one.facts:
         value = str(fact.value) if not fact.note else f"{fact.value} ({fact.note})"
-        table.add_row(fact.what, _cut(value), _cut(fact.by), _short(fact.field, one))
-    return table
+        rows.add_row(fact.what, cut(value), cut(fact.by), _short(fact.field, one))
+    return rows
 
 
 def _ignored(one: Explained) -> Table:
-    table = _table(("NOT READ", "BECAUSE", "AT"))
+    rows = table(("NOT READ", "BECAUSE", "AT"))
     for left in one.ignored:
-        table.add_row(_cut(left.what), left.because, _short(left.field, one))
-    return table
-
-
-def _table(titles: Iterable[str]) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="")
-    for title in titles:
-        number = title in ("PODS", "AT LEAST", "IN ALL")
-        table.add_column(title, justify="right" if number else "left", overflow="fold", no_wrap=number)
-    return table
+        rows.add_row(cut(left.what), left.because, _short(left.field, one))
+    return rows
 
 
 def _short(field: str, one: Explained) -> str:
@@ -143,11 +119,6 @@ def _short(field: str, one: Explained) -> str:
             return one_line(f"{role.name}: {field.removeprefix(spec)}")
     # The annotation itself stands beside it.
     return "metadata.annotations" if field.startswith("metadata.annotations[") else one_line(field)
-
-
-def _cut(text: str) -> str:
-    text = one_line(text)
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
 
 
 def _lands(placement: Placement) -> str:
@@ -175,7 +146,7 @@ def _toleration(one: Toleration) -> str:
     return f"{what}={one.value}" if one.operator == "Equal" else what
 
 
-def _item(one: Explained) -> dict[str, Any]:
+def _item(one: Explained, source: str) -> dict[str, Any]:
     job, entry = one.job, one.entry
     return {
         "object": {
@@ -192,6 +163,7 @@ def _item(one: Explained) -> dict[str, Any]:
         "coupling": {
             "value": job.coupling,
             "because": job.coupling_because,
+            "field": dotted(job.coupling_at) or None,
             "applied": one.scope.coupling if one.scope else job.coupling,
         }
         if job
@@ -218,7 +190,8 @@ def _item(one: Explained) -> dict[str, Any]:
             for part in (job.containers if job else ())
         ],
         "findings": list(_findings(one)),
-        "holds": [_item(inner) for inner in one.held],
+        "holds": [_item(inner, source) for inner in one.held],
+        "decision": story_document(one.review, one.story, source) if one.review else None,
     }
 
 

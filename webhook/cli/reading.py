@@ -1,21 +1,27 @@
-"""What was read of one object, from where, and what was left out: the facts behind `samestep explain -f`."""
+"""What was read of one object, from where, and what was left out, and, in front of a fleet, what is decided: the facts
+behind `samestep explain -f`."""
 
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from webhook.catalog.launchers import launchers
+from webhook.catalog.workloads import workloads
 from webhook.decision.scope import Scope, scope
+from webhook.decision.story import Listener, Story
 from webhook.intake.annotations import PREFIX
 from webhook.intake.read import Outside, Wrapper, name_of, read_job
-from webhook.intake.wrapped import DEEPEST, Held
+from webhook.intake.wrapped import DEEPEST
 from webhook.model.finding import Finding
 from webhook.model.job import Reading, Said, Told, TrainingJob
 from webhook.model.paths import dotted
 from webhook.model.policy import Policy
-from webhook.model.request import Kind, User
-from webhook.model.surroundings import Surroundings
-from webhook.model.workload import Workload, Workloads
+from webhook.model.request import Kind, Request
+from webhook.model.verdict import Review
+from webhook.model.workload import Workload
+from webhook.model.world import World
+from webhook.policy.ruling import candidates, rule
+from webhook.review import creation_of, review
 
 _WORDS = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _NAMES = {"seqLen": "sequence length", "maxSeqLen": "sequence length, at most", "packed": "packing"}
@@ -58,50 +64,60 @@ class Explained:
     held: tuple["Explained", ...] = ()
     findings: tuple[Finding, ...] = ()
     at: str = ""
+    review: Review | None = None
+    """What is decided, where there is a fleet to decide on."""
+    story: Story | None = None
+    """Of a wrapper None: what it holds has one of its own."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """With what objects are read."""
+    """With what objects are read, and whether they are `decided`."""
 
-    policy: Policy
-    known: Workloads
-    surroundings: Surroundings
+    world: World
+    decided: bool
 
-    def explained(self, one: Held, namespace: str, user: User, depth: int = 0) -> Explained:
-        """All that is read of this object and of those that it holds, which `depth` others hold in turn."""
+    def explained(self, request: Request, at: str = "", depth: int = 0) -> Explained:
+        """All that is read of this request's object and of those that it holds; `depth` others hold it, at `at`."""
+        known, matching = self.world.kinds or workloads(), candidates(request, self.world)
         found = read_job(
-            one.object,
-            kind=one.kind,
-            namespace=namespace,
-            user=user,
-            known=self.known,
-            surroundings=self.surroundings,
-            config_maps=self.policy.config_maps,
+            request.object,
+            kind=request.kind,
+            namespace=request.namespace,
+            user=request.user,
+            known=known,
+            surroundings=self.world.surroundings,
+            config_maps=any(policy.config_maps for policy in matching[:1]),
         )
-        entry = self.known.of(one.kind)
+        entry = known.of(request.kind)
         job = found if isinstance(found, TrainingJob) else None
-        inside = found.held if isinstance(found, Wrapper) and depth < DEEPEST else ()
+        ruling = rule(matching, request, job, self.world)
+        policy = ruling.steering if ruling.policies else self.world.policy
+        heard = Listener()
+        outcome = review(request, self.world, heard) if self.decided else None
         return Explained(
-            kind=one.kind,
-            namespace=namespace,
-            name=job.name if job else name_of(one.object),
+            kind=request.kind,
+            namespace=request.namespace,
+            name=job.name if job else name_of(request.object),
             entry=entry,
-            taught=entry in self.policy.kinds,
+            taught=entry in self.world.policy.kinds,
             because=found.because if isinstance(found, Outside) else "",
             job=job,
-            scope=scope(job, self.policy) if job else None,
-            facts=tuple(_facts(job, entry, self.policy)) if job and entry else (),
+            scope=scope(job, policy) if job else None,
+            facts=tuple(_facts(job, entry, policy)) if job and entry else (),
             ignored=tuple(_ignored(job)) if job else (),
-            held=tuple(
-                replace(self, surroundings=inner.sees(self.surroundings, one.object)).explained(
-                    inner, namespace, user, depth + 1
-                )
-                for inner in inside
-            ),
+            held=tuple(self._held(request, found, depth)) if isinstance(found, Wrapper) else (),
             findings=() if isinstance(found, Wrapper) else found.findings,
-            at=dotted(one.at),
+            at=at,
+            review=outcome,
+            story=heard.story(outcome) if outcome and job else None,
         )
+
+    def _held(self, request: Request, wrapper: Wrapper, depth: int) -> Iterator[Explained]:
+        for one in wrapper.held if depth < DEEPEST else ():
+            seeing = replace(self.world, surroundings=one.sees(self.world.surroundings, request.object))
+            inside = creation_of(request, one)
+            yield replace(self, world=seeing).explained(inside, dotted(one.at), depth + 1)
 
 
 def _facts(job: TrainingJob, entry: Workload, policy: Policy) -> Iterator[Fact]:
@@ -116,7 +132,7 @@ def _facts(job: TrainingJob, entry: Workload, policy: Policy) -> Iterator[Fact]:
 
 
 def _coupling(job: TrainingJob, policy: Policy) -> Iterator[Fact]:
-    yield Fact("coupling", job.coupling, job.coupling_because)
+    yield Fact("coupling", job.coupling, job.coupling_because, dotted(job.coupling_at))
     found = scope(job, policy)
     if job.coupling_wish is not None:
         counts = found.certain and found.coupling is job.coupling_wish

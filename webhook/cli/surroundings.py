@@ -6,6 +6,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from webhook.answer.wording import own_sentence
 from webhook.cli.documents import Document, Unreadable, parse_all
 from webhook.fleet.allocated import read_claim
 from webhook.fleet.growth import autoscaler_growth, node_pool_growth
@@ -14,9 +15,10 @@ from webhook.fleet.queues import read_queues
 from webhook.fleet.read import read_fleet
 from webhook.intake.pods import PodError, read_pod
 from webhook.model.fleet import Fleet
-from webhook.model.pods import Pinned, Pod
+from webhook.model.pods import Pod
 from webhook.model.queues import Queues
 from webhook.model.request import Kind
+from webhook.model.rules import Namespaces
 from webhook.model.surroundings import Surroundings, reference_of
 
 LOOKED_UP = frozenset(
@@ -66,9 +68,10 @@ class Offline:
     """What files tell of a cluster, and what of them could not be read."""
 
     fleet: Fleet
-    pinned: Pinned
+    usage: Usage
     queues: Queues
     problems: list[Unreadable]
+    namespaces: Namespaces
 
 
 def fleet_from(
@@ -85,11 +88,11 @@ def offline(paths: Iterable[Path], also: Iterable[Document] = (), *, model_label
     Nodes make the fleet; one that comes twice counts as its last one (snapshots may overlap). Where Pods are among
     them, what they ask for is in use on their nodes, and what ResourceClaims hold; where there are none, what is free
     is not known. Flavors and queues tell where jobs in a queue may land, NodePools and the status of the cluster
-    autoscaler whether nodes may be added. Other documents are left alone.
+    autoscaler whether nodes may be added, and Namespaces which policies match. Other documents are left alone.
     """
     parsed, problems = parse_all(paths)
     documents = [*parsed, *also]
-    pods: list[Pod] = []
+    pods = list[Pod]()
     seen = False
     for one in documents:
         if (one.object["apiVersion"], one.object["kind"]) == ("v1", "Pod"):
@@ -97,7 +100,7 @@ def offline(paths: Iterable[Path], also: Iterable[Document] = (), *, model_label
             try:
                 pod = read_pod(one.object)
             except PodError as error:
-                problems.append(Unreadable(one.source, str(error)))
+                problems.append(Unreadable(one.source, own_sentence(error.finding)))
                 continue
             pods += [pod] if pod is not None else []
         elif one.object["kind"] == "ResourceClaim":
@@ -112,7 +115,19 @@ def offline(paths: Iterable[Path], also: Iterable[Document] = (), *, model_label
     )
     queues = read_queues((one.source, one.object) for one in documents)
     problems += [Unreadable(place, fault) for place, fault in (*read.faults, *queues.faults)]
-    return Offline(read.fleet, usage.pinned, queues.queues, problems)
+    return Offline(read.fleet, usage, queues.queues, problems, namespaces_of(one.object for one in documents))
+
+
+def namespaces_of(objects: Iterable[dict[str, Any]]) -> Namespaces:
+    """The labels of the Namespaces among these objects."""
+    found: dict[str, dict[str, str]] = {}
+    for one in objects:
+        match one:
+            case {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": str(name), **metadata}}:
+                labels = metadata.get("labels")
+                known = labels.items() if isinstance(labels, dict) else ()
+                found[name] = {key: value for key, value in known if isinstance(key, str) and isinstance(value, str)}
+    return found
 
 
 def growth(objects: Iterable[dict[str, Any]]) -> str:

@@ -128,8 +128,7 @@ class LiveFleet:
         nodes_at, pods_at = self.nodes.confirmed_at, self.pods.confirmed_at
         is_first = self._fleet is None or listed is not None
         self._fleet = await asyncio.to_thread(self._next, nodes, listed, pods)
-        pinned = self._usage.pinned if self._usage else {}
-        self._worlds.swap(replace(self._fleet, taken_at=nodes_at), pinned=pinned, pods_at=pods_at)
+        self._worlds.swap(replace(self._fleet, taken_at=nodes_at), usage=self._usage, pods_at=pods_at)
         if is_first:
             # Nodes and pods stay as long as the process: walking 10,000 nodes takes a full collection 60 ms each time.
             gc.collect()
@@ -271,8 +270,8 @@ class PodFollower:
         self._live.listed_anew()
 
     def changed(self, before: Pod | None, now: Pod | None) -> None:
-        if now is not None and now.node and not (before and before.node):
-            self._worlds.bound(now)
+        if now is not None and now.settled and not (before and before.settled):
+            self._worlds.settled(now)
         self._live.changed_pods.append((before, now))
         self._live.change()
 
@@ -303,7 +302,7 @@ class ClaimFollower:
 
     def changed(self, before: Pod | None, now: Pod | None) -> None:
         if now is not None and before is None:
-            self._worlds.bound(now)
+            self._worlds.settled(now)
         self._live.changed_pods.append((before, now))
         self._live.change()
 

@@ -156,8 +156,9 @@ def _pod_asks(spec: str) -> str:
 
 def _any(each: str, optionals: Iterable[str], holds: str) -> str:
     """Whether it holds for any element of any of these. A null is there, and an error for all that is asked of it: the
-    API server itself writes one for the containers of a pod that has none."""
-    return f"[{', '.join(optionals)}].exists(o, o.orValue(null) != null && o.value().exists({each}, {holds}))"
+    API server itself writes one for the containers of a pod that has none. `dyn`: CEL takes the type of what is behind
+    an index from the first use of it, and would hold it for a null."""
+    return f"[{', '.join(optionals)}].exists(o, o.orValue(dyn(null)) != null && o.value().exists({each}, {holds}))"
 
 
 def _is_device(key: str) -> Iterator[str]:

@@ -5,15 +5,18 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from webhook.decision.decide import PROMISED_FOR_S
+from webhook.fleet.pods import Usage
 from webhook.fleet.queues import read_queues
-from webhook.model.fleet import Fleet
-from webhook.model.pods import Pinned, Pod, Promise
+from webhook.model.fleet import Fleet, Nodes
+from webhook.model.pods import Pinned, Pod, Promise, Queued
 from webhook.model.policy import Policy
 from webhook.model.queues import NO_QUEUES
 from webhook.model.request import Object, Stage
+from webhook.model.rules import Namespaces, Rules
 from webhook.model.surroundings import Surroundings
 from webhook.model.verdict import Review, Verdict
 from webhook.model.world import World
+from webhook.policy.common import common
 from webhook.policy.kinds import kinds_of
 
 _CLOCKS_DIFFER_S = 5
@@ -34,12 +37,16 @@ class Worlds:
         self._fleet = fleet
         self._pods_at: float | None = None
         self._pinned: Pinned = {}
+        self._queued: Queued = {}
         self._surroundings: Surroundings = {}
         self._by_plural: dict[str, Surroundings] = {}
         self._grows: dict[str, str] = {}
         self._queue_objects: dict[str, list[Object]] = {}
         self._queues = NO_QUEUES
         self._promises: tuple[Promise, ...] = ()
+        self._default = policy
+        self._rules: Rules | None = None
+        self._namespaces: Namespaces = {}
         self._current: World | None = None
         self._counts_pods = True
 
@@ -68,11 +75,12 @@ class Worlds:
         age = self.age_s(now)
         return age is not None and age > self.policy.stale_after_s
 
-    def swap(self, fleet: Fleet, *, pinned: Pinned | None = None, pods_at: float | None = None) -> None:
-        """From now on reviews see this fleet, whose pods were last confirmed at `pods_at` (None: they never age)."""
+    def swap(self, fleet: Fleet, *, usage: Usage | None = None, pods_at: float | None = None) -> None:
+        """From now on reviews see this fleet, whose pods were last confirmed at `pods_at` (None: they never age), and
+        what these pods say besides."""
         self._fleet, self._pods_at, self._current = fleet, pods_at, None
-        if pinned is not None:
-            self._pinned = pinned
+        if usage is not None:
+            self._pinned, self._queued = usage.pinned, usage.queued
 
     def confirm(self, *, nodes_at: float | None = None, pods_at: float | None = None) -> None:
         """The nodes, or the pods, are known to be as they were."""
@@ -100,6 +108,16 @@ class Worlds:
         self.broken("queues", tuple(f"{place}: {fault}" for place, fault in read.faults))
         self._queues, self._current = read.queues, None
 
+    def rule(self, rules: Rules) -> None:
+        """From now on reviews go by these rules. `policy` and `kinds` are then what all policies say together."""
+        self._rules, self._current = rules, None
+        self.policy = common(rules, self._default)
+        self.kinds = kinds_of(self.policy)
+
+    def name(self, namespaces: Namespaces) -> None:
+        """From now on reviews see these labels of namespaces."""
+        self._namespaces, self._current = namespaces, None
+
     def trouble(self, plural: str, problem: str) -> None:
         """What keeps the objects of one kind from being followed; empty: nothing any more."""
         self.problems.pop(plural, None)
@@ -120,8 +138,8 @@ class Worlds:
             self._promises = (*old, *new)
             self._current = None
 
-    def bound(self, pod: Pod) -> None:
-        """A pod has got its node: it is no longer promised, but in use."""
+    def settled(self, pod: Pod) -> None:
+        """A pod has got its node, or none that its model has: it is no longer promised, but in use or queued."""
         for index, one in enumerate(self._promises):
             if self._is_kept_by(one, pod):
                 left = (replace(one, pods=one.pods - 1),) if one.pods > 1 else ()
@@ -136,8 +154,8 @@ class Worlds:
             return False
         if pod.created < promise.given_at - _CLOCKS_DIFFER_S or pod.requests.get(promise.resource) != promise.devices:
             return False
-        node = self._fleet.names.equal(pod.node)
-        return any(node & nodes for model, nodes in column.models.items() if model.product == promise.product)
+        node = self._fleet.names.equal(pod.node) if pod.node else _awaited(self._fleet, pod)
+        return any(node & nodes for model, nodes in column.models.items() if model.product in promise.products)
 
     def _made(self, fleet: Fleet) -> World:
         told = (reason for _, reason in sorted(self._grows.items(), reverse=True))
@@ -148,7 +166,10 @@ class Worlds:
             surroundings=self._surroundings,
             promises=self._promises,
             pinned=self._pinned,
+            queued=self._queued,
             kinds=self.kinds,
+            rules=self._rules,
+            namespaces=self._namespaces,
             queues=self._queues,
         )
 
@@ -158,13 +179,19 @@ def _place(obj: Object) -> str:
     return f"{obj['kind']} {'/'.join(filter(None, names))}"
 
 
+def _awaited(fleet: Fleet, pod: Pod) -> Nodes:
+    """The nodes of the model that a pod without a node waits for."""
+    key, value = pod.waits_for or ("", "")
+    return fleet.labels[key].equal(value) if key in fleet.labels else 0
+
+
 def _promised(review: Review) -> Iterator[Promise]:
-    """What a job that was pinned to one model is to take of it. What is only kept off models may land on several."""
+    """What a job that was pinned to one candidate is to take of it. What is only kept off models may land on any."""
     job, decision = review.job, review.decision
-    if job is None or decision.pin is None or len(decision.models) != 1:
+    if job is None or decision.pin is None or decision.candidate is None:
         return
+    products = tuple(model.product for model in decision.models)
     for role in job.device_roles:
         if role.pods:
             name = "" if job.name.endswith("*") else job.name
-            product = decision.models[0].product
-            yield Promise(review.request.now, job.namespace, name, product, role.device, role.devices, role.pods)
+            yield Promise(review.request.now, job.namespace, name, products, role.device, role.devices, role.pods)

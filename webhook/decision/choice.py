@@ -1,9 +1,10 @@
 """Of the candidates left, which one."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator
 from functools import reduce
 from operator import or_
 
+from webhook.decision.notes import Chosen, Criterion, Rank, Tell, untold
 from webhook.decision.pool import TargetPool
 from webhook.model.demand import Demand
 from webhook.model.job import PinRecord
@@ -20,63 +21,83 @@ def choose(
     recorded: Callable[[Candidate], bool],
     *,
     grouped: bool = False,
+    missed: Collection[Candidate] = (),
+    tell: Tell = untold,
 ) -> Candidate:
-    """The best of `among`, which must not be empty, in this order: has room, fits by the likely figure (where none
-    does, the largest), fits at the high end, the whole gang fits *now*, the policy's strategy, what was `recorded`
-    before, name.
+    """The best of `among`, which must not be empty, in this order: is none that the job's queue may have `missed`, has
+    room, fits by the likely figure (where none does, the largest), fits at the high end, the whole gang fits *now*, the
+    policy's strategy, what was `recorded` before, name.
 
     Where *now* is not known, *there* stands for it. A `grouped` pod is decided with others that are objects of their
     own, perhaps by another replica that sees other pods: its choice rests on nothing that a moment changes.
     """
-    strategy = _unknown_demand if policy.strategy is None and not demand.known else _STRATEGIES[policy.strategy]
-
-    def rank(one: Candidate) -> tuple[object, ...]:
-        short = policy.room is not RoomRule.IGNORE and not _PLACE.isdisjoint(one.out)
-        doubt = (one.unlikely, -one.usable_mib if one.unlikely else 0, one.risk)
-        if grouped:
-            return (short, *doubt, -one.devices, one.model.name)
-        waits = policy.room is not RoomRule.IGNORE and one.waits
-        return (short, *doubt, waits, *strategy(one, policy), not recorded(one), one.model.name)
-
-    return min(among, key=rank)
+    criteria = tuple(_criteria(demand, policy, recorded, grouped=grouped, missed=missed))
+    tell(Chosen(among, criteria))
+    return min(among, key=lambda one: [rank(one) for _, rank in criteria])
 
 
 def names_model(record: PinRecord | None, pool: TargetPool) -> Callable[[Candidate], bool]:
-    """Whether a candidate is the one that an earlier answer recorded: by its product, or by the label of a flavor that
-    all its nodes carry."""
+    """Whether a candidate is the one that an earlier answer recorded, by product or by another label that all nodes of
+    a model carry, or has some of its models: the policy may have come to count others as one."""
     if record is None:
         return lambda _: False
     index = pool.fleet.labels.get(record.key)
     nodes = reduce(or_, map(index.equal, record.values), 0) if index is not None else 0
-    return lambda one: one.model.product in record.values or not pool.models[one.model] & ~nodes
+    return lambda one: any(model.product in record.values or not pool.models[model] & ~nodes for model in one.models)
 
 
-def _most_free(one: Candidate, _: Policy) -> tuple[float, ...]:
-    return (-(one.devices if one.devices_now is None else one.devices_now),)
+def _criteria(
+    demand: Demand,
+    policy: Policy,
+    recorded: Callable[[Candidate], bool],
+    *,
+    grouped: bool,
+    missed: Collection[Candidate],
+) -> Iterator[tuple[Criterion, Rank]]:
+    """In their order."""
+    if missed:
+        yield Criterion.QUEUE, lambda one: one in missed
+    ranks = policy.room is not RoomRule.IGNORE
+    if ranks:
+        yield Criterion.ROOM, lambda one: not _PLACE.isdisjoint(one.out)
+    yield Criterion.LIKELY, lambda one: one.unlikely
+    yield Criterion.LARGEST_UNLIKELY, lambda one: -one.usable_mib if one.unlikely else 0
+    yield Criterion.HIGH, lambda one: one.risk
+    if grouped:
+        yield Criterion.MOST_DEVICES, lambda one: -one.devices
+    else:
+        if ranks:
+            yield Criterion.NOW, lambda one: one.waits
+        yield _strategy(demand, policy)
+        yield Criterion.RECORDED, lambda one: not recorded(one)
+    yield Criterion.NAME, lambda one: one.name
 
 
-def _best_fit(one: Candidate, _: Policy) -> tuple[float, ...]:
-    return (one.usable_mib,)
+def _strategy(demand: Demand, policy: Policy) -> tuple[Criterion, Rank]:
+    match policy.strategy:
+        case None if not demand.known:
+            return Criterion.SAFEST, _safest
+        case None | Strategy.MOST_FREE:
+            return Criterion.MOST_FREE, _most_left
+        case Strategy.BEST_FIT:
+            return Criterion.BEST_FIT, lambda one: one.usable_mib
+        case Strategy.LARGEST:
+            return Criterion.LARGEST, lambda one: -one.usable_mib
+        case Strategy.ORDERED:
+            return Criterion.ORDERED, lambda one: _place(one, policy.order)
 
 
-def _largest(one: Candidate, _: Policy) -> tuple[float, ...]:
-    return (-one.usable_mib,)
+def _most_left(one: Candidate) -> tuple[float, ...]:
+    """Devices left after what is in use, promised and waited for: less than none where there is a queue, so that of two
+    models that are full the one with the shorter queue is taken. Then most devices *there*."""
+    return (-one.devices,) if one.devices_now is None else (one.short_now - one.devices_now, -one.devices)
 
 
-def _ordered(one: Candidate, policy: Policy) -> tuple[float, ...]:
-    names = [name for name in policy.order if name in (one.model.product, one.model.name)]
-    return (policy.order.index(names[0]) if names else len(policy.order),)
+def _safest(one: Candidate) -> tuple[float, ...]:
+    """Of an unknown demand: the larger memory among those with room now; where none has, the shortest queue."""
+    return (-one.usable_mib,) if not one.out and not one.waits else _most_left(one)
 
 
-def _unknown_demand(one: Candidate, _: Policy) -> tuple[float, ...]:
-    """The larger memory is the safer guess among those with room now; where none has, most devices *there*."""
-    return (-one.usable_mib,) if not one.out and not one.waits else (-one.devices,)
-
-
-_STRATEGIES = {
-    None: _most_free,
-    Strategy.MOST_FREE: _most_free,
-    Strategy.BEST_FIT: _best_fit,
-    Strategy.LARGEST: _largest,
-    Strategy.ORDERED: _ordered,
-}
+def _place(one: Candidate, order: tuple[str, ...]) -> int:
+    own = {name for model in one.models for name in (model.product, model.name)}
+    return next((place for place, name in enumerate(order) if name in own), len(order))

@@ -1,8 +1,9 @@
 """The pin: a label key whose values leave the chosen models in the target pool and nothing else."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
+from webhook.decision.notes import Key, Keys, Tell, Tried, untold
 from webhook.decision.pool import TargetPool, short_of_room
 from webhook.model.fleet import Model, Nodes
 from webhook.model.job import PinRecord, Role
@@ -13,37 +14,65 @@ from webhook.model.verdict import Pin
 
 
 def pin_to(
-    pool: TargetPool, models: tuple[Model, ...], policy: Policy, *, gang: bool, but: Collection[str] = ()
+    pool: TargetPool, models: tuple[Model, ...], policy: Policy, *, gang: bool, tell: Tell = untold
 ) -> Pin | None:
-    """The pin that leaves `models`; None where no label, `but` those, separates them from the rest of the pool.
+    """The pin that leaves `models`; None where no label separates them from the rest of the pool.
 
     The first key, of the policy's and then the vendor's and clouds' product labels, that every node of the models
     carries and no other node of the pool shares with these values; else the first that keeps the gang's room on the
     nodes it does separate (some nodes of a model may lack a cloud's label: karpenter-provider-gcp#319).
     """
     chosen = pool.of(models)
+    keys = tuple(tried_keys(pool, chosen, policy, gang=gang))
+    pin = separating(keys) or keeping_room(keys)
+    tell(Keys(keys, chosen.bit_count(), pin))
+    return pin
+
+
+def separating(keys: Iterable[Key]) -> Pin | None:
+    """The pin by the first of these keys that separates all of what is chosen."""
+    complete = [one.pin for one in keys if one.pin and one.tried is Tried.SEPARATES]
+    # Once pinned, an earlier key may separate too, the others being gone: the pin that is there stands.
+    return next((pin for pin in complete if not pin.roles), None) or next(iter(complete), None)
+
+
+def keeping_room(keys: Iterable[Key]) -> Pin | None:
+    """The pin by the first of these keys that separates a part on which the gang has its room."""
+    return next((one.pin for one in keys if one.tried is Tried.PARTLY), None)
+
+
+def tried_keys(
+    pool: TargetPool, chosen: Nodes, policy: Policy, *, gang: bool, but: Collection[str] = ()
+) -> Iterator[Key]:
+    """Each key, `but` those, and what comes of it, as far as that may make a difference."""
     vendors = (key for one in pool.roles if one.column for key in one.column.product_keys)
-    keys = dict.fromkeys((*policy.pin_keys, *vendors))
-    complete: list[Pin] = []
-    partial: Pin | None = None
-    selected = _selected_by_all(pool)
-    for key in (key for key in keys if key not in but):
-        # Behind one that separates, only a key counts that every role requires already (see below).
+    selected = selected_by_all(pool)
+    complete = partial = False
+    for key in dict.fromkeys((*policy.pin_keys, *vendors)):
+        if key in but:
+            continue
+        # Behind one that separates, only a key counts that every role requires already (see `separating`).
         if complete and key not in selected:
+            yield Key(key, Tried.NOT_ASKED)
             continue
         values, nodes = _separating(pool, key, chosen)
         if not values:
+            index = pool.fleet.labels.get(key)
+            yield Key(key, Tried.SHARED if index and index.present & chosen else Tried.ABSENT)
             continue
         lacking = [one for one in pool.roles if not requires(one.role, key, values)]
-        if not all(writable(one.role, key, values) for one in lacking):
-            continue
         pin = Pin(key, values, tuple(one.index for one in lacking))
-        if nodes == chosen:
-            complete.append(pin)
-        elif partial is None and _keeps_room(pool, nodes, gang=gang):
-            partial = pin
-    # Once pinned, an earlier key may separate too, the others being gone: the pin that is there stands.
-    return next((pin for pin in complete if not pin.roles), complete[0]) if complete else partial
+        if not all(writable(one.role, key, values) for one in lacking):
+            tried = Tried.NOT_WRITABLE
+        elif nodes == chosen:
+            tried, complete = Tried.SEPARATES, True
+        elif complete or partial:
+            tried = Tried.NOT_ASKED
+        elif _keeps_room(pool, nodes, gang=gang):
+            tried, partial = Tried.PARTLY, True
+        else:
+            tried = Tried.NO_ROOM
+        yield Key(key, tried, values, nodes.bit_count(), pin)
 
 
 def requires(role: Role, key: str, values: tuple[str, ...]) -> bool:
@@ -124,7 +153,7 @@ def _demands(requirement: Requirement, key: str, values: tuple[str, ...]) -> boo
     )
 
 
-def _selected_by_all(pool: TargetPool) -> set[str]:
+def selected_by_all(pool: TargetPool) -> set[str]:
     """The label keys of which the selectors of every role say something."""
     places = [one.role.placement for one in pool.roles]
     named = (

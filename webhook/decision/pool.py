@@ -4,23 +4,31 @@ The pool is *there*: existing nodes whatever their passing state. What is free *
 pods are in view.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import or_
+from types import MappingProxyType
+from typing import TypeVar
 
 from webhook.catalog.accelerators import accelerators
+from webhook.decision.likeness import Member, joined, may_join
 from webhook.fleet.flavors import Offers, offers
+from webhook.fleet.limits import ByProduct, Limit
 from webhook.fleet.packing import Ask, first_fit
-from webhook.fleet.room import fits, free_devices, pods_up_to
-from webhook.fleet.select import held_back, meeting, reachable
+from webhook.fleet.room import fits, free_devices, holding, pods_up_to
+from webhook.fleet.select import by_queue, held_back, placed
 from webhook.model.demand import Demand
 from webhook.model.fleet import DeviceColumn, Fleet, Model, Nodes
 from webhook.model.job import Role, TrainingJob
-from webhook.model.pods import Promise
+from webhook.model.placement import Requirement
+from webhook.model.pods import Promise, Queued
 from webhook.model.policy import Policy
 from webhook.model.queues import Queue
 from webhook.model.verdict import Candidate, Out, Pool
+
+NOTHING_QUEUED: Queued = MappingProxyType({})
+_Of = TypeVar("_Of")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +37,8 @@ class RolePool:
 
     `index` is its place in the job; `shape` is what a pod of it asks for, as a key. `now` are those of its nodes whose
     passing state keeps no pod out, and `takes` those of them that can take one now, where what is free is known.
-    `offers` are the flavors that its queue may give it; None: it is in none that has flavors for it.
+    `required` is what its queue says of the labels of nodes. `offers` are the flavors that it may give it; None: it is
+    in none that has flavors for it.
     """
 
     index: int
@@ -40,6 +49,7 @@ class RolePool:
     now: Nodes
     takes: Nodes
     models: Mapping[Model, Nodes]
+    required: tuple[Requirement, ...] = ()
     offers: Offers | None = None
 
     def without(self, models: frozenset[Model], gone: Nodes) -> "RolePool":
@@ -60,10 +70,19 @@ class TargetPool:
     shares: Nodes
     models: Mapping[Model, Nodes]
     """By product, in the order of names: what is decided does not depend on the order of nodes."""
+    columns: Mapping[Model, DeviceColumn]
+    """That of the resource by which some role asks for the model."""
+    memory_mib: Mapping[Model, tuple[int, int]]
+    """The least and the most that nodes of the model report, of those that are in the pool."""
 
     def of(self, models: Iterable[Model]) -> Nodes:
         """The nodes of these models that some role may land on."""
-        return reduce(or_, (self.models[model] for model in models), 0)
+        return _union(self.models, models)
+
+    def of_roles(self, models: Iterable[Model]) -> dict[int, Nodes]:
+        """The same for each device role, by its place in the job."""
+        among = tuple(models)
+        return {one.index: _union(one.models, among) for one in self.roles}
 
     def without(self, models: frozenset[Model]) -> "TargetPool":
         """The pool as if these models were not there."""
@@ -73,6 +92,8 @@ class TargetPool:
             roles=tuple(pool.without(models, gone) for pool in self.roles),
             nodes=self.nodes & ~gone,
             models=_others(self.models, models),
+            columns=_others(self.columns, models),
+            memory_mib=_others(self.memory_mib, models),
         )
 
 
@@ -82,7 +103,7 @@ def target_pool(job: TrainingJob, fleet: Fleet) -> TargetPool:
     roles: list[RolePool] = []
     different: list[RolePool] = []
     for index, role in enumerate(job.roles):
-        if role.devices:
+        if role.decided:
             # Most jobs have one template, or the same one for a master and its workers.
             alike = next((one for one in different if _alike(one.role, role)), None)
             if alike is None:
@@ -90,6 +111,7 @@ def target_pool(job: TrainingJob, fleet: Fleet) -> TargetPool:
             roles.append(replace(alike, index=index, role=role) if alike else different[-1])
     nodes = now = unknown = two_models = shares = 0
     models: dict[Model, Nodes] = {}
+    columns: dict[Model, DeviceColumn] = {}
     for pool in different:
         nodes |= pool.nodes
         now |= pool.now
@@ -97,10 +119,19 @@ def target_pool(job: TrainingJob, fleet: Fleet) -> TargetPool:
             unknown |= pool.nodes & pool.column.unknown
             two_models |= pool.nodes & pool.column.two_models
             shares |= pool.nodes & pool.column.shares
+            columns = dict.fromkeys(pool.models, pool.column) | columns
         for model, bits in pool.models.items():
             models[model] = models.get(model, 0) | bits
     ordered = dict(sorted(models.items(), key=lambda one: one[0].product))
-    return TargetPool(fleet, tuple(roles), nodes, now, unknown, two_models, shares, ordered)
+    memory = {model: _memory_mib(columns[model], model, here) for model, here in ordered.items()}
+    return TargetPool(fleet, tuple(roles), nodes, now, unknown, two_models, shares, ordered, columns, memory)
+
+
+def _memory_mib(column: DeviceColumn, model: Model, nodes: Nodes) -> tuple[int, int]:
+    least, most = column.spans[model]
+    span = column.memory.span(nodes) if least < most else (least, most)
+    assert span is not None
+    return span
 
 
 def _alike(one: Role, other: Role) -> bool:
@@ -110,41 +141,121 @@ def _alike(one: Role, other: Role) -> bool:
 def _role_pool(index: int, role: Role, fleet: Fleet, reach: Queue | None) -> RolePool:
     column = fleet.devices.get(role.device)
     offered = offers(fleet, role, reach) if reach is not None and reach.flavors else None
-    if offered is not None:
-        nodes = offered.nodes
-    else:
-        nodes = reachable(fleet, role.placement, now=False) & fits(fleet, role.requests)
-    if reach is not None:
-        nodes &= meeting(fleet, reach.nodes)
-    if role.products and column is not None:
-        wanted = {accelerators().canonical(name) for name in role.products}
-        named = (bits for model, bits in column.models.items() if accelerators().canonical(model.product) in wanted)
-        nodes &= reduce(or_, named, 0)
+    required = reach.nodes if reach is not None else ()
+    nodes = fleet.every
+    for limit in limits(role, fleet, required, offered):
+        nodes &= limit.nodes
     models = {model: here for model, bits in column.models.items() if (here := bits & nodes)} if column else {}
     if offered is not None:
         now = nodes & offered.now
     else:
         now = nodes & ~held_back(fleet, role.placement) if fleet.free is not None else 0
     takes = now and now & fits(fleet, role.requests, now=True)
-    return RolePool(index, role, frozenset(role.requests.items()), column, nodes, now, takes, models, offered)
+    return RolePool(index, role, frozenset(role.requests.items()), column, nodes, now, takes, models, required, offered)
 
 
-def _others(models: Mapping[Model, Nodes], gone: frozenset[Model]) -> Mapping[Model, Nodes]:
-    return {model: bits for model, bits in models.items() if model not in gone}
+def limits(role: Role, fleet: Fleet, required: Iterable[Requirement], offered: Offers | None) -> Iterator[Limit]:
+    """What keeps a pod of this role off nodes, one thing after the other: what all of them leave is its pool.
+
+    `required` and `offered` are what its queue says of the labels of nodes, and the flavors that it may give it.
+    """
+    yield from placed(fleet, role.placement if offered is None else offered.placement)
+    yield from holding(fleet, role.requests)
+    yield from by_queue(fleet, required)
+    if offered is not None:
+        yield from offered.limits
+    column = fleet.devices.get(role.device)
+    if role.products and column is not None:
+        wanted = {accelerators().canonical(name) for name in role.products}
+        named = (bits for model, bits in column.models.items() if accelerators().canonical(model.product) in wanted)
+        yield ByProduct(role.products, reduce(or_, named, 0))
+
+
+def _union(nodes: Mapping[Model, Nodes], models: Iterable[Model]) -> Nodes:
+    together = 0
+    for model in models:
+        together |= nodes.get(model, 0)
+    return together
+
+
+def _others(models: Mapping[Model, _Of], gone: frozenset[Model]) -> Mapping[Model, _Of]:
+    return {model: of for model, of in models.items() if model not in gone}
 
 
 def candidates(
-    pool: TargetPool, demand: Demand, policy: Policy, *, gang: bool, promises: Iterable[Promise] = ()
+    pool: TargetPool,
+    demand: Demand,
+    policy: Policy,
+    *,
+    gang: bool,
+    promises: Iterable[Promise] = (),
+    queued: Queued = NOTHING_QUEUED,
 ) -> tuple[Candidate, ...]:
-    """Each model of the pool, weighed: memory, and, for a job with a `gang`, room for it. What is promised to others is
-    not free now."""
-    taken: dict[tuple[str, str], int] = {}
+    """The pool's candidates, weighed: memory, and, for a job with a `gang`, room for it. What is promised to others is
+    not free now; what is `queued` is, since the scheduler passes over pods that it has no room for.
+
+    Only ranks of a gang have anything to gain from models that count as one; to all others each model is a candidate.
+    Of such models, those without the memory are candidates of their own: they would take the others down with them.
+    """
+    before = _Before(_promised_to_others(promises), _awaited(pool.fleet, queued))
+    groups = likes(pool, policy) if gang else [(model,) for model in pool.models]
+    apart = [one for group in groups for one in _with_memory_apart(pool, group, demand, policy)]
+    return tuple([_candidate(pool, models, demand, policy, gang=gang, before=before) for models in apart])
+
+
+def together(pool: TargetPool, demand: Demand, policy: Policy, *, promises: Iterable[Promise] = ()) -> Candidate:
+    """All models of the pool as one candidate for a gang: what a job that may land on any of them has."""
+    before = _Before(_promised_to_others(promises), {})
+    return _candidate(pool, tuple(pool.models), demand, policy, gang=True, before=before)
+
+
+@dataclass(frozen=True, slots=True)
+class _Before:
+    """Devices that others have before us: `promised`, by resource and by the products of which they will be, and
+    `awaited` by pods without a node, by resource and product."""
+
+    promised: Mapping[tuple[str, tuple[str, ...]], int]
+    awaited: Mapping[tuple[str, str], int]
+
+
+def _promised_to_others(promises: Iterable[Promise]) -> dict[tuple[str, tuple[str, ...]], int]:
+    taken: dict[tuple[str, tuple[str, ...]], int] = {}
     for one in promises:
-        key = one.resource, one.product
+        key = one.resource, one.products
         taken[key] = taken.get(key, 0) + one.devices * one.pods
-    return tuple(
-        _candidate(pool, model, nodes, demand, policy, gang=gang, taken=taken) for model, nodes in pool.models.items()
-    )
+    return taken
+
+
+def likes(pool: TargetPool, policy: Policy) -> Sequence[tuple[Model, ...]]:
+    """The pool's models in groups, each of which counts as one."""
+    if len(pool.models) < 2 or not may_join(policy):
+        return [(model,) for model in pool.models]
+    return joined(tuple(Member(model, pool.memory_mib[model][0]) for model in pool.models), policy)
+
+
+def _with_memory_apart(
+    pool: TargetPool, group: tuple[Model, ...], demand: Demand, policy: Policy
+) -> Iterable[tuple[Model, ...]]:
+    if len(group) == 1:
+        return (group,)
+    fitting = tuple(one for one in group if not _is_out(pool.memory_mib[one][0] - policy.reserve_mib, demand))
+    return (*((fitting,) if fitting else ()), *((one,) for one in group if one not in fitting))
+
+
+def _is_out(usable_mib: float, demand: Demand) -> bool:
+    return demand.low_mib is not None and demand.low_mib > usable_mib and demand.may_deny
+
+
+def _awaited(fleet: Fleet, queued: Queued) -> dict[tuple[str, str], int]:
+    """The devices that pods wait for, by resource and product."""
+    found: dict[tuple[str, str], int] = {}
+    for (resource, label, value), devices in queued.items():
+        if resource in fleet.devices and label in fleet.labels:
+            named = fleet.labels[label].equal(value)
+            for model, nodes in fleet.devices[resource].models.items():
+                if nodes & named:
+                    found[resource, model.product] = found.get((resource, model.product), 0) + devices
+    return found
 
 
 def told(pool: TargetPool, weighed: tuple[Candidate, ...]) -> Pool:
@@ -159,38 +270,31 @@ def told(pool: TargetPool, weighed: tuple[Candidate, ...]) -> Pool:
 
 
 def _candidate(
-    pool: TargetPool,
-    model: Model,
-    nodes: Nodes,
-    demand: Demand,
-    policy: Policy,
-    *,
-    gang: bool,
-    taken: Mapping[tuple[str, str], int],
+    pool: TargetPool, models: tuple[Model, ...], demand: Demand, policy: Policy, *, gang: bool, before: _Before
 ) -> Candidate:
-    column = next(one.column for one in pool.roles if model in one.models)
-    assert column is not None
-    memory, most = _memory_mib(column, model, nodes)
+    memory = min([pool.memory_mib[model][0] for model in models])
     usable = memory - policy.reserve_mib
     out: list[Out] = []
-    if demand.low_mib is not None and demand.low_mib > usable and demand.may_deny:
+    if _is_out(usable, demand):
         out.append(Out.MEMORY)
     # Of a bound there is only the low end.
     likely, high = demand.likely_mib or demand.low_mib, demand.high_mib or demand.low_mib
-    short = _short(pool, model) if gang else None
+    short = _short(pool, models) if gang else None
     if short is not None:
         out.append(short.reason)
-    promised = taken.get((column.resource, model.product), 0)
-    free = free_devices(pool.fleet, column.resource, nodes & pool.now)
+    promised = _promised(pool, models, before.promised)
+    awaited = sum([before.awaited.get((pool.columns[one].resource, one.product), 0) for one in models])
+    free = _free(pool, models)
     return Candidate(
-        model=model,
-        nodes=nodes.bit_count(),
+        model=models[0],
+        also=models[1:],
+        nodes=pool.of(models).bit_count(),
         memory_mib=memory,
         usable_mib=usable,
-        devices=int(column.there.total(nodes)),
+        devices=sum([pool.columns[model].there.total(pool.models[model]) for model in models]),
         devices_now=None if free is None else max(free - promised, 0),
-        waits=gang and not out and free is not None and _waits(pool, model, promised),
-        spread_percent=100 * (most - memory) / memory,
+        short_now=0 if free is None else max(promised + awaited - free, 0),
+        waits=gang and not out and free is not None and _waits(pool, models, promised),
         out=tuple(out),
         short_role=short.role if short else "",
         pods=short.pods if short else 0,
@@ -199,12 +303,28 @@ def _candidate(
     )
 
 
-def _memory_mib(column: DeviceColumn, model: Model, nodes: Nodes) -> tuple[int, int]:
-    """The least and the most that these nodes of the model report."""
-    least, most = column.spans[model]
-    span = column.memory.span(nodes) if least < most else (least, most)
-    assert span is not None
-    return span
+def _promised(pool: TargetPool, models: tuple[Model, ...], taken: Mapping[tuple[str, tuple[str, ...]], int]) -> int:
+    """What is promised of several models counts whole for each of them: on which of them it will be is not known yet,
+    and a job that goes elsewhere for a minute loses less than two that wait for the same devices."""
+    if not taken:
+        return 0
+    wanted = {(pool.columns[model].resource, model.product) for model in models}
+    return sum(
+        devices
+        for (resource, products), devices in taken.items()
+        if any((resource, product) in wanted for product in products)
+    )
+
+
+def _free(pool: TargetPool, models: tuple[Model, ...]) -> int | None:
+    """Their devices that no pod has asked for; None where the pods are not in view."""
+    free = 0
+    for model in models:
+        here = free_devices(pool.fleet, pool.columns[model].resource, pool.models[model] & pool.now)
+        if here is None:
+            return None
+        free += here
+    return free
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,9 +336,9 @@ class Short:
     pods: int
 
 
-def _short(pool: TargetPool, model: Model) -> Short | None:
-    """Why the gang cannot be there on this model, by bounds that no packing can beat; None where they hold."""
-    nodes = {one.index: one.models.get(model, 0) for one in pool.roles}
+def _short(pool: TargetPool, models: tuple[Model, ...]) -> Short | None:
+    """Why the gang cannot be there on these models, by bounds that no packing can beat; None where they hold."""
+    nodes = pool.of_roles(models)
     for one in pool.roles:
         if one.role.gang and not nodes[one.index]:
             return Short(Out.UNREACHABLE, one.role.name, 0)
@@ -228,16 +348,17 @@ def _short(pool: TargetPool, model: Model) -> Short | None:
 def _short_of_flavors(pool: TargetPool, nodes: Mapping[int, Nodes]) -> Short | None:
     """Whether no flavor alone has the quota and the room for a role's gang, or all of them together not for all roles'
     devices: Kueue gives all pods of a role the same flavor."""
-    for one in pool.roles:
+    queued = [(one, one.offers) for one in pool.roles if one.offers is not None and one.role.gang]
+    if not queued:
+        return None
+    for one, offered in queued:
         gang = one.role.gang
-        if one.offers is None or not gang:
-            continue
         quota = room = 0
-        for offer in one.offers.flavors:
+        for offer in offered.flavors:
             if here := offer.nodes & nodes[one.index]:
                 holds = gang if offer.pods is None else min(offer.pods, gang)
                 quota = max(quota, holds)
-                room = max(room, min(holds, pods_up_to(pool.fleet, one.role.requests, here, gang)))
+                room = max(room, min(holds, pods_held(pool.fleet, one.role.requests, here, gang)))
         if room < gang:
             return Short(Out.QUOTA if quota < gang else Out.ROOM, one.role.name, room)
     if len(pool.roles) == 1:
@@ -245,9 +366,9 @@ def _short_of_flavors(pool: TargetPool, nodes: Mapping[int, Nodes]) -> Short | N
     for resource, (wanted, _) in _devices(pool, nodes).items():
         limits = {
             offer.flavor.name: offer.flavor.quota.get(resource) if offer.flavor.quota is not None else None
-            for one in pool.roles
-            if one.role.device == resource and one.offers is not None
-            for offer in one.offers.flavors
+            for one, offered in queued
+            if one.role.device == resource
+            for offer in offered.flavors
             if offer.nodes & nodes[one.index]
         }
         bounds = [limit for limit in limits.values() if limit is not None]
@@ -257,9 +378,10 @@ def _short_of_flavors(pool: TargetPool, nodes: Mapping[int, Nodes]) -> Short | N
     return None
 
 
-def _waits(pool: TargetPool, model: Model, promised: int) -> bool:
+def _waits(pool: TargetPool, models: tuple[Model, ...], promised: int) -> bool:
     """Whether the gang does not fit into what is free now, less so many devices that are promised to others."""
-    nodes = {one.index: one.models.get(model, 0) & one.takes for one in pool.roles}
+    there = pool.of_roles(models)
+    nodes = {one.index: there[one.index] & one.takes for one in pool.roles}
     for resource, (wanted, among) in _devices(pool, nodes).items():
         free = free_devices(pool.fleet, resource, among)
         if free is not None and wanted + promised > free:
@@ -276,10 +398,7 @@ def short_of_room(pool: TargetPool, nodes: Mapping[int, Nodes]) -> Short | None:
     """Whether these nodes (by role index) lack room for the gang: each shape of pod alone, and devices in all."""
     asks = _asks(pool, nodes)
     for role, ask in asks:
-        # Each of these nodes holds one pod: where there are as many nodes as pods, there is nothing to count.
-        held = ask.nodes.bit_count()
-        if held < ask.pods:
-            held = pods_up_to(pool.fleet, ask.requests, ask.nodes, ask.pods)
+        held = pods_held(pool.fleet, ask.requests, ask.nodes, ask.pods)
         if held < ask.pods:
             return Short(Out.ROOM, role.name, held)
     if len(asks) == 1:
@@ -291,6 +410,13 @@ def short_of_room(pool: TargetPool, nodes: Mapping[int, Nodes]) -> Short | None:
     return None
 
 
+def pods_held(fleet: Fleet, requests: Mapping[str, int], nodes: Nodes, enough: int) -> int:
+    """How many such pods these nodes hold, exact below `enough`; each of them holds one."""
+    # Where there are as many nodes as pods, there is nothing to count.
+    held = nodes.bit_count()
+    return held if held >= enough else pods_up_to(fleet, requests, nodes, enough)
+
+
 def _devices(pool: TargetPool, nodes: Mapping[int, Nodes]) -> dict[str, tuple[int, Nodes]]:
     """By device: how many all roles together want at once, and the nodes on which they may be."""
     asked: dict[str, tuple[int, Nodes]] = {}
@@ -300,9 +426,9 @@ def _devices(pool: TargetPool, nodes: Mapping[int, Nodes]) -> dict[str, tuple[in
     return asked
 
 
-def packs(pool: TargetPool, model: Model) -> bool:
-    """Whether first fit finds places for the whole gang on this model; one shape of pod alone needs no packing."""
-    asks = _asks(pool, {one.index: one.models.get(model, 0) for one in pool.roles})
+def packs(pool: TargetPool, models: tuple[Model, ...]) -> bool:
+    """Whether first fit finds places for the whole gang on these models; one shape of pod alone needs no packing."""
+    asks = _asks(pool, pool.of_roles(models))
     return len(asks) == 1 or first_fit(pool.fleet, (ask for _, ask in asks))
 
 

@@ -4,14 +4,22 @@ Kueue passes over every selector whose key is in none of its flavors. A job that
 may get a flavor whose nodes its pods cannot use, and then holds quota while they wait (kubernetes-sigs/kueue#706).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
-from webhook.decision.pin import pin_to, requires, short_of_room_on, writable
-from webhook.decision.pool import RolePool, TargetPool
+from webhook.decision.notes import Key, Keys, Tried
+from webhook.decision.pin import (
+    keeping_room,
+    requires,
+    selected_by_all,
+    separating,
+    short_of_room_on,
+    tried_keys,
+    writable,
+)
+from webhook.decision.pool import RolePool, TargetPool, pods_held
 from webhook.fleet.flavors import Offer
-from webhook.fleet.room import pods_up_to
 from webhook.model.fleet import Model, Nodes
 from webhook.model.job import TrainingJob
 from webhook.model.policy import Policy
@@ -23,7 +31,7 @@ class Left(NamedTuple):
     beside them that it could choose as well, and must not."""
 
     nodes: Nodes
-    models: tuple[Model, ...]
+    models: frozenset[Model]
     keeps_off: bool
 
 
@@ -37,9 +45,9 @@ def flavor_keys(pool: TargetPool) -> tuple[str, ...]:
     return tuple(sorted({key for one in pool.roles if one.offers is not None for key in one.offers.keys}))
 
 
-def queue_chooses(pool: TargetPool, job: TrainingJob) -> bool:
-    """Whether all pods are on one model whichever flavor the queue takes: one role with devices, which gets one flavor,
-    and flavors of one model each.
+def queue_chooses(pool: TargetPool, job: TrainingJob, alike: Iterable[Iterable[Model]]) -> bool:
+    """Whether all pods are on models that count as one whichever flavor the queue takes: one role with devices, which
+    gets one flavor, and flavors of models each of which are `alike`.
 
     Kueue holds back what it manages, as it is created: a job that is not held back is nobody's to choose for. Pods of a
     group may be of several roles.
@@ -49,18 +57,17 @@ def queue_chooses(pool: TargetPool, job: TrainingJob) -> bool:
     role = pool.roles[0]
     odd = pool.unknown | pool.two_models
     flavors = [one.nodes & role.nodes for one in pool.roles[0].offers.flavors]
-    return any(flavors) and all(
-        not nodes & odd and sum(1 for bits in role.models.values() if bits & nodes) <= 1 for nodes in flavors
-    )
+    groups = [pool.of(models) for models in alike]
+    return any(flavors) and all(not nodes & odd and sum(1 for bits in groups if bits & nodes) <= 1 for nodes in flavors)
 
 
-def left_to_queue(pool: TargetPool, fitting: Iterable[Model], memory_out: Iterable[Model], *, room: bool) -> Left:
+def left_to_queue(pool: TargetPool, fitting: Iterable[Model], barred: Iterable[Model], *, room: bool) -> Left:
     """What the queue may choose among, of a job that `queue_chooses` for: flavors of `fitting` models that can hold the
-    gang. With `room` a flavor without room for it is one to keep off, as is always one of a model in `memory_out`; one
+    gang. With `room` a flavor without room for it is one to keep off, as is always one of a model that is `barred`; one
     whose quota is too small the queue keeps off by itself."""
     role = pool.roles[0]
     offers = role.offers.flavors if role.offers is not None else ()
-    fit, out = pool.of(fitting), pool.of(memory_out)
+    fit, out = pool.of(fitting), pool.of(barred)
     good = [one for one in offers if one.nodes & fit and (not room or _can_hold(pool, role, one))]
     bad = (one for one in offers if one not in good)
     keeps_off = any(
@@ -69,7 +76,7 @@ def left_to_queue(pool: TargetPool, fitting: Iterable[Model], memory_out: Iterab
     nodes = 0
     for one in good:
         nodes |= one.nodes & role.nodes
-    return Left(nodes, tuple(model for model, bits in pool.models.items() if bits & nodes), keeps_off)
+    return Left(nodes, frozenset(model for model, bits in pool.models.items() if bits & nodes), keeps_off)
 
 
 def strays(pool: TargetPool, chosen: Nodes) -> bool:
@@ -82,11 +89,18 @@ def strays(pool: TargetPool, chosen: Nodes) -> bool:
     )
 
 
+def keeps_to(pool: TargetPool, chosen: Nodes, policy: Policy) -> bool:
+    """Whether a label of the flavors keeps the queue to `chosen` nodes, and to flavors that hold the gang."""
+    keys = tuple(flavors_tried(pool, chosen, policy, gang=True, room=True))
+    return (separating(keys) or keeping_room(keys)) is not None
+
+
 class Steered(NamedTuple):
-    """A pin for a job in a queue; None: no label separates the models. `misleads`: the queue can choose a flavor
-    without room for the job, and no label of the flavors prevents that."""
+    """A pin for a job in a queue, and the label keys that were tried; None: no label separates the models. `misleads`:
+    the queue can choose a flavor without room for the job, and no label of the flavors prevents that."""
 
     pin: Pin | None
+    keys: Keys
     misleads: bool = False
 
 
@@ -96,50 +110,62 @@ def pin_in_queue(
     """The pin that leaves `models`: by a label of the flavors, else by product, beside one by a label of the flavors
     where the queue might miss them otherwise. `room` and `beside`: whether a lack of room counts, and whether a second
     selector can be written."""
-    models = tuple(models)
     chosen = pool.of(models)
-    if (pin := pin_by_flavor(pool, chosen, policy, gang=gang, room=room, whole=True)) is not None:
-        return Steered(pin)
-    pin = pin_to(pool, models, policy, gang=gang, but=flavor_keys(pool))
-    if pin is not None and not (room and strays(pool, chosen)):
-        return Steered(pin)
-    if gang and (partial := pin_by_flavor(pool, chosen, policy, gang=gang, room=room)) is not None:
-        return Steered(partial)
-    if pin is None or not beside:
-        return Steered(pin, misleads=pin is not None)
-    flavors = pin_by_flavor(pool, chosen, policy, gang=gang, room=room, among=chosen)
-    return Steered(replace(pin, beside=flavors), misleads=flavors is None)
+    by_flavor = tuple(flavors_tried(pool, chosen, policy, gang=gang, room=room))
+    if (pin := separating(by_flavor)) is not None:
+        return Steered(pin, Keys(by_flavor, chosen.bit_count(), pin))
+    by_product = tuple(tried_keys(pool, chosen, policy, gang=gang, but=flavor_keys(pool)))
+    pin, misleads = separating(by_product) or keeping_room(by_product), False
+    if pin is None or (room and strays(pool, chosen)):
+        partial = keeping_room(by_flavor)
+        misleads = pin is not None and partial is None
+        pin = partial or pin
+    if pin is not None and misleads and beside:
+        also = tuple(flavors_tried(pool, chosen, policy, gang=gang, room=room, among=chosen))
+        pin = replace(pin, beside=separating(also) or keeping_room(also))
+        misleads = pin.beside is None
+        taken = {one.key: one._replace(tried=Tried.BESIDE) for one in also if one.pin and one.pin == pin.beside}
+        by_flavor = tuple(taken.get(one.key, one) for one in by_flavor)
+    return Steered(pin, Keys((*by_flavor, *by_product), chosen.bit_count(), pin), misleads)
 
 
-def pin_by_flavor(
-    pool: TargetPool,
-    chosen: Nodes,
-    policy: Policy,
-    *,
-    gang: bool,
-    room: bool = True,
-    whole: bool = False,
-    among: Nodes = -1,
-) -> Pin | None:
-    """The pin by a label of the flavors after which every flavor that the queue can still choose has `chosen` nodes and
-    no others, and (`room`) holds the gang; None where no label does that. `whole`: and all chosen nodes are left;
-    otherwise what is left has to keep the gang's room. Another selector may leave nodes `among` these only."""
+def flavors_tried(
+    pool: TargetPool, chosen: Nodes, policy: Policy, *, gang: bool, room: bool, among: Nodes = -1
+) -> Iterator[Key]:
+    """The labels of the flavors to pin by, and what comes of each, as far as that may make a difference.
+
+    One separates after which every flavor that the queue can still choose has `chosen` nodes and no others, and
+    (`room`) holds the gang, and all chosen nodes are left. Another selector may leave nodes `among` these only.
+    """
     keys = flavor_keys(pool)
     products = (key for one in pool.roles if one.column for key in one.column.product_keys)
+    selected = selected_by_all(pool)
+    complete = partial = False
     for key in dict.fromkeys(key for key in (*policy.pin_keys, *products, *keys) if key in keys):
-        values = _values(pool, key, chosen, room=room, among=among)
-        if not values:
+        if complete and key not in selected:
+            yield Key(key, Tried.NOT_ASKED)
             continue
+        values = _values(pool, key, chosen, room=room, among=among)
         after = {one.index: _after(one, key, values) & among for one in pool.roles}
-        if any(nodes & ~chosen for nodes in after.values()):
+        if not values or any(nodes & ~chosen for nodes in after.values()):
+            yield Key(key, Tried.MISLEADS)
             continue
         lacking = [one for one in pool.roles if not requires(one.role, key, values)]
+        pin = Pin(key, values, tuple(one.index for one in lacking))
         if not all(writable(one.role, key, values) for one in lacking):
-            continue
-        all_left = all(after[one.index] == one.nodes & chosen for one in pool.roles)
-        if all_left or (gang and not whole and not short_of_room_on(pool, after)):
-            return Pin(key, values, tuple(one.index for one in lacking))
-    return None
+            tried = Tried.NOT_WRITABLE
+        elif all(after[one.index] == one.nodes & chosen for one in pool.roles):
+            tried, complete = Tried.SEPARATES, True
+        elif complete or partial:
+            tried = Tried.NOT_ASKED
+        elif gang and not short_of_room_on(pool, after):
+            tried, partial = Tried.PARTLY, True
+        else:
+            tried = Tried.NO_ROOM
+        nodes = 0
+        for one in after.values():
+            nodes |= one
+        yield Key(key, tried, values, nodes.bit_count(), pin)
 
 
 def _values(pool: TargetPool, key: str, chosen: Nodes, *, room: bool, among: Nodes) -> tuple[str, ...]:
@@ -174,4 +200,4 @@ def _can_hold(pool: TargetPool, role: RolePool, one: Offer) -> bool:
 def _has_room(pool: TargetPool, role: RolePool, one: Offer, among: Nodes = -1) -> bool:
     """Whether the flavor's nodes, those `among` these, hold the gang."""
     here, gang = one.nodes & role.nodes & among, role.role.gang
-    return here.bit_count() >= gang or pods_up_to(pool.fleet, role.role.requests, here, gang) >= gang
+    return pods_held(pool.fleet, role.role.requests, here, gang) >= gang

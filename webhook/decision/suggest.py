@@ -4,175 +4,57 @@ Nothing here is promised from a formula: each proposal is applied to the object,
 review. What would be denied is not suggested.
 """
 
-from collections.abc import Callable, Iterator
-from functools import cache
+from collections.abc import Callable
 from itertools import islice
 
 import jsonpatch
 
-from webhook.model.demand import Demand, DemandSource
+from webhook.decision.moves import MOVES, Denial
+from webhook.decision.scope import Treatment, scope
+from webhook.model.demand import Demand
 from webhook.model.fleet import Fleet
-from webhook.model.job import Edit, Role, TrainingJob, writes
-from webhook.model.patch import Operation, add, replace
-from webhook.model.paths import within
-from webhook.model.policy import Policy
 from webhook.model.request import Object
-from webhook.model.verdict import Candidate, Out, Review, Suggestion, Verdict
-from webhook.sizing.demand import size
-from webhook.sizing.largest import largest
+from webhook.model.verdict import Review, Suggestion, Verdict
 
 _MOST = 3
-_MOST_TRIES = 12
-_MOST_DIVISORS = 1000
-_PER_DEVICE = "samestep.dev/memory-per-device"
-
-_Proposal = tuple[str, dict[str, str | int], tuple[Operation, ...]]
+_MOST_TRIES = 16
+_MOST_OF_ONE = 3
 
 
 def suggest(denied: Review, fleet: Fleet, again: Callable[[Object], Review]) -> tuple[Suggestion, ...]:
-    """At most three changes, the smallest first. `again` reviews a changed object without asking for suggestions."""
-    found: dict[str, Suggestion] = {}
-    for kind, facts, operations in islice(_proposals(denied, fleet), _MOST_TRIES):
-        if kind in found:
-            # One way of each kind, the first that holds: three times "a smaller batch" helps nobody.
-            continue
-        try:
-            changed = jsonpatch.apply_patch(denied.request.object, operations)
-        except RecursionError:  # nested deeper than jsonpatch can copy: denied all the same, without a way out
-            break
-        outcome = again(changed)
-        if outcome.verdict is not Verdict.DENY and outcome.decision.models:
-            found[kind] = Suggestion(kind, outcome.decision.models[0], facts, operations)
-        if len(found) == _MOST:
-            break
-    return tuple(found.values())
-
-
-def _proposals(denied: Review, fleet: Fleet) -> Iterator[_Proposal]:
-    job = denied.job
-    if job is None:
-        return
-    by_memory = sorted(denied.decision.pool.candidates, key=lambda one: (-one.usable_mib, one.model.name))
-
-    @cache
-    def need(batch: int) -> Demand:
-        return size(job, denied.policy, batch).demand
-
-    for one in by_memory:
-        if one.out == (Out.MEMORY,):
-            yield from _smaller_batch(job, one, denied, need)
-    for one in by_memory:
-        if one.out in ((Out.ROOM,), (Out.QUOTA,)):
-            yield from _fewer_pods(job, one)
-    yield from _another_model(job, fleet)
-    for one in by_memory:
-        if one.out == (Out.MEMORY,):
-            yield from _measured(job, one, denied)
-
-
-def _smaller_batch(
-    job: TrainingJob, one: Candidate, denied: Review, need: Callable[[int], Demand]
-) -> Iterator[_Proposal]:
-    """The largest micro-batch that fits and divides the present one, so that accumulation keeps the global batch."""
-    batch = denied.micro_batch
-    if batch is None or not batch.certain or batch.edit is None or batch.edit.path is None:
-        return
-    times = _times(batch.value, need, one, denied.policy)
-    if times is None:
-        return
-    edit, value = batch.edit, batch.value // times
-    facts: dict[str, str | int] = {"change": _spelled(edit, value)}
-    accumulation = job.batch.accumulation_edit
-    if job.batch.total is not None:
-        yield "batch_total", facts, _operations(((edit, value),))
-    elif accumulation is not None and accumulation.path is not None:
-        total = times * (job.batch.accumulation.value if job.batch.accumulation else 1)
-        facts["accumulation"] = _spelled(accumulation, total)
-        yield "batch", facts, _operations(((edit, value), (accumulation, total)))
-    else:
-        yield "batch_alone", facts, _operations(((edit, value),))
-
-
-def _times(batch: int, need: Callable[[int], Demand], one: Candidate, policy: Policy) -> int | None:
-    """The least divisor of the batch by which it fits this model: at the high end with headroom, else at the low."""
-    most = one.usable_mib / (1 + policy.headroom_percent / 100)
-    comfortable = largest(lambda smaller: _at_most(need(smaller).high_mib, most), batch - 1)
-    # What fits at the high end fits at the low.
-    fitting = comfortable or largest(lambda smaller: _at_most(need(smaller).low_mib, one.usable_mib), batch - 1)
-    divisors = [k for k in range(2, min(batch, _MOST_DIVISORS) + 1) if batch % k == 0]
-    return next((k for k in divisors if batch // k <= fitting), None)
-
-
-def _at_most(mib: float | None, limit: float) -> bool:
-    return mib is not None and mib <= limit
-
-
-def _fewer_pods(job: TrainingJob, one: Candidate) -> Iterator[_Proposal]:
-    """As many pods of the role that has most as there is room for."""
-    roles = [role for role in job.device_roles if role.replicas and role.replicas.path is not None and role.gang]
-    for role in sorted(roles, key=lambda role: -role.gang):
-        alike = sum(other.gang for other in job.device_roles if other.requests == role.requests)
-        value = role.pods - (alike - one.pods)
-        if role.replicas is None or not 0 <= value < role.pods:
-            continue
-        devices = sum(other.pods * other.devices for other in job.device_roles)
-        left = devices - (role.pods - value) * role.devices
-        if not left:
-            continue
-        change = _spelled(role.replicas, value)
-        if len(job.device_roles) > 1:
-            change = f"{role.name} {change}"
-        facts: dict[str, str | int] = {"change": change, "devices": left, "percent": round(100 * left / devices)}
-        yield ("replicas_half" if 2 * left == devices else "replicas"), facts, _operations(((role.replicas, value),))
-        return
-
-
-def _another_model(job: TrainingJob, fleet: Fleet) -> Iterator[_Proposal]:
-    """Where the job's own nodeSelector names a model: the others of the fleet, largest memory first."""
-    named = [(role, key, value) for role in job.device_roles for key, value in _model_selectors(role, fleet)]
-    if not named:
-        return
-    role, key, present = named[0]
-    column = fleet.devices[role.device]
-    models = sorted(column.models, key=lambda model: -(column.memory.least(column.models[model]) or 0))
-    for model in models:
-        for value, bits in fleet.labels[key].items():
-            if value != present and bits & column.models[model]:
-                operations = tuple(
-                    replace((*other.spec, "nodeSelector", other_key), value)
-                    for other, other_key, _ in named
-                    if other_key == key
-                )
-                yield "model", {"key": key, "value": value}, operations
+    """At most three changes of different kinds, in the order of `MOVES`: the smallest first. `again` reviews a changed
+    object without asking for suggestions; it is called at most 16 times."""
+    if denied.job is None:
+        return ()
+    denial = Denial(denied, denied.job, fleet)
+    found: list[Suggestion] = []
+    tries = 0
+    for move in MOVES:
+        for kind, facts, operations in islice(move(denial), _MOST_OF_ONE):
+            if len(found) == _MOST or tries == _MOST_TRIES:
+                return tuple(found)
+            tries += 1
+            try:
+                changed = jsonpatch.apply_patch(denied.request.object, operations)
+            except RecursionError:  # nested deeper than jsonpatch can copy: denied all the same, without a way out
+                return ()
+            outcome = again(changed)
+            if outcome.verdict is not Verdict.DENY and outcome.decision.models and _told(outcome.demand, denied.demand):
+                first, *others = outcome.decision.models
+                # Coupled ranks run on all models that are left, others, and those in a queue, on one of them.
+                treatment = scope(outcome.job, outcome.policy).treatment if outcome.job else Treatment.NONE
+                coupled = treatment is Treatment.ONE_MODEL and not _left_to_queue(outcome)
+                found.append(Suggestion(kind, first, facts, operations, also=tuple(others) if coupled else ()))
+                # One way of each kind, the first that holds: three times "a smaller batch" helps nobody.
                 break
+    return tuple(found)
 
 
-def _model_selectors(role: Role, fleet: Fleet) -> Iterator[tuple[str, str]]:
-    if not within(role.spec):
-        return
-    column = fleet.devices.get(role.device)
-    keys = fleet.labels.keys() & column.product_keys if column else frozenset()
-    yield from ((key, value) for key, value in role.placement.node_selector if key in keys)
+def _left_to_queue(outcome: Review) -> bool:
+    reach = outcome.job.reach if outcome.job else None
+    return reach is not None and bool(reach.flavors) and outcome.decision.candidate is None
 
 
-def _spelled(edit: Edit, value: int) -> str:
-    """The change as a person makes it, with every number that has to follow."""
-    numbers = [(edit, value), *((other, (value + other.plus) * other.times) for other in edit.also)]
-    return ", ".join(dict.fromkeys(f"{one.flag}{one.sign}{number}" for one, number in numbers))
-
-
-def _measured(job: TrainingJob, one: Candidate, denied: Review) -> Iterator[_Proposal]:
-    """An estimate gives way to a measurement."""
-    gibibytes = int(one.usable_mib / (1 + denied.policy.headroom_percent / 100) / 1024)
-    if denied.demand.source is not DemandSource.ESTIMATED or gibibytes < 1:
-        return
-    value = f"{gibibytes}Gi"
-    path = ("metadata", "annotations")
-    write = add((*path, _PER_DEVICE), value) if job.annotations_are_a_map else add(path, {_PER_DEVICE: value})
-    yield "measured", {"key": _PER_DEVICE, "value": value}, (write,)
-
-
-def _operations(changes: tuple[tuple[Edit, int], ...]) -> tuple[Operation, ...]:
-    return tuple(
-        add(write.path, write.value) if write.adds else replace(write.path, write.value) for write in writes(changes)
-    )
+def _told(now: Demand, before: Demand) -> bool:
+    """A change after which less is known of the job is no way out: it would be admitted because it cannot be read."""
+    return now.known >= before.known and now.may_deny >= before.may_deny

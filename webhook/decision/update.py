@@ -2,9 +2,10 @@
 
 from dataclasses import replace
 
-from webhook.decision.decide import Case, decide, memory_withheld, no_node, out_of_memory
+from webhook.decision.decide import Case, decide, is_mixed, memory_withheld, no_node, out_of_memory, slowing
+from webhook.decision.notes import Pooled, Rule
 from webhook.decision.pin import by_selector, narrowed, released, requires, writable
-from webhook.decision.pool import TargetPool, candidates, target_pool, told
+from webhook.decision.pool import TargetPool, candidates, likes, target_pool, told
 from webhook.decision.scope import Treatment
 from webhook.model.finding import Finding
 from webhook.model.job import PinRecord, Role, TrainingJob
@@ -20,6 +21,7 @@ def decide_update(case: Case, old: TrainingJob, old_sized: Sized, *, by_service_
     this update makes worse; a dropped pin is put back; everything else is admitted.
     """
     if case.scope.treatment is Treatment.NONE or case.job.child_of is not None:
+        case.tell(Rule.CHILD if case.job.child_of is not None else Rule.NOT_OURS)
         return Decision(Verdict.ADMIT)
     dropped = _dropped(case.job, old, case)
     kept = replace(case, job=_with(case.job, dropped)) if dropped else case
@@ -28,14 +30,17 @@ def decide_update(case: Case, old: TrainingJob, old_sized: Sized, *, by_service_
         # Patches of a runtime may change only while the new object too is suspended (kubeflow/trainer#3043).
         fixed = old.template_fixed or (case.job.pin_patches is not None and case.job.template_fixed)
         if not old.started and not fixed:
-            return _writable(_anew(case, old), case.job)
+            return _writable(_anew(case, old), case)
         decision = _running(kept, old, old_sized)
     if decision is not None and (dropped is None or decision.verdict is Verdict.DENY):
         return decision
     if dropped is not None:
+        case.tell(Rule.PUT_BACK)
         facts = {"key": dropped.key, "values": ", ".join(dropped.values), "models": ", ".join(dropped.values)}
         return Decision(Verdict.PIN, pin=dropped, findings=(Finding("SST301", facts=facts, variant="restored"),))
+    case.tell(Rule.UNCHANGED)
     pool = target_pool(case.job, case.fleet)
+    case.tell(Pooled(pool))
     figures = told(pool, candidates(pool, case.sized.demand, case.policy, gang=False))
     lost = () if pool.nodes else (no_node(case.job),)
     return Decision(Verdict.ADMIT, figures, models=tuple(pool.models), findings=lost)
@@ -43,10 +48,12 @@ def decide_update(case: Case, old: TrainingJob, old_sized: Sized, *, by_service_
 
 def _anew(case: Case, old: TrainingJob) -> Decision:
     """The decision without the pin that we gave: it is no wish of the submitter's, and may move to another model."""
+    case.tell(Rule.NOT_STARTED)
     again, record = replace(case, keep=old.record, on_update=True), old.record
     free = replace(case.job, roles=tuple(released(role, record) for role in case.job.roles)) if record else case.job
     if record is None or free == case.job:
         return decide(again)
+    case.tell(Rule.WITHOUT_OUR_PIN)
     # What is pinned stays pinned: where one model is left without our pin, the pin has to name that one.
     always = (
         replace(case.policy, pin_when=PinWhen.ALWAYS) if case.policy.pin_when is PinWhen.WHEN_MIXED else case.policy
@@ -64,6 +71,7 @@ def _anew(case: Case, old: TrainingJob) -> Decision:
     ):
         # It would have to be taken out: since none is needed, to be written in another form, or where selectors can
         # only be added to. What is there is left to stand, as the submitter's.
+        case.tell(Rule.OUR_PIN_STAYS)
         return decide(again)
     left = tuple(index for index in pin.roles if not requires(case.job.roles[index], pin.key, pin.values))
     if not left:
@@ -72,15 +80,16 @@ def _anew(case: Case, old: TrainingJob) -> Decision:
     return replace(decision, pin=replace(pin, roles=left, moved_from=record.values))
 
 
-def _writable(decision: Decision, job: TrainingJob) -> Decision:
+def _writable(decision: Decision, case: Case) -> Decision:
     """The decision without a pin that the kind's own webhook would refuse, and with it the whole update."""
-    pin = decision.pin
+    pin, job = decision.pin, case.job
     if pin is None or not job.selector_only:
         return decision
     moves = bool(pin.moved_from)
     written = (pin, pin.beside) if pin.beside is not None else (pin,)
     if all(by_selector(job.roles[index], one.key, one.values, moves=moves) for one in written for index in one.roles):
         return decision
+    case.tell(Rule.NOT_WRITABLE)
     facts = {"kind": job.kind.kind, "models": ", ".join(model.name for model in decision.models)}
     findings = (one for one in decision.findings if one.code != "SST301")
     refused = Finding("SST307", facts=facts, variant="selector-only")
@@ -95,6 +104,8 @@ def _with(job: TrainingJob, pin: Pin) -> TrainingJob:
 
 def _running(case: Case, old: TrainingJob, old_sized: Sized) -> Decision:
     pool, before = target_pool(case.job, case.fleet), target_pool(old, case.fleet)
+    case.tell(Rule.STARTED)
+    case.tell(Pooled(pool))
     weighed = candidates(pool, case.sized.demand, case.policy, gang=False)
     figures = told(pool, weighed)
     if not pool.nodes:
@@ -102,16 +113,18 @@ def _running(case: Case, old: TrainingJob, old_sized: Sized) -> Decision:
     worse = _all_out(pool, case) and not _all_out(before, replace(case, sized=old_sized))
     if worse and not memory_withheld(pool, case):
         return Decision(Verdict.DENY, figures, findings=(out_of_memory(case),))
-    spreads = len(pool.models) > 1 and len(before.models) == 1
-    if spreads and case.scope.treatment is Treatment.ONE_MODEL and not case.stale_s:
+    spreads = len(likes(pool, case.policy)) > 1 and len(likes(before, case.policy)) == 1
+    if spreads and not case.may_mix and case.scope.treatment is Treatment.ONE_MODEL and not case.stale_s:
         names = ", ".join(model.name for model in pool.models)
-        return Decision(Verdict.DENY, figures, findings=(Finding("SST302", facts={"models": names}, variant="update"),))
+        finding = Finding("SST302", facts={"models": names}, variant="update")
+        return Decision(Verdict.DENY, figures, findings=(finding,), straggler=slowing(pool))
     return Decision(Verdict.ADMIT, figures, models=tuple(pool.models))
 
 
 def _all_out(pool: TargetPool, case: Case) -> bool:
     weighed = candidates(pool, case.sized.demand, case.policy, gang=False)
-    return bool(weighed) and all(one.memory_out for one in weighed)
+    some = case.may_mix and case.scope.treatment is Treatment.ONE_MODEL and is_mixed(pool, case.policy)
+    return bool(weighed) and (any if some else all)(one.memory_out for one in weighed)
 
 
 def _dropped(new: TrainingJob, old: TrainingJob, case: Case) -> Pin | None:
@@ -123,7 +136,8 @@ def _dropped(new: TrainingJob, old: TrainingJob, case: Case) -> Pin | None:
     # A selector of the submitter's in a patch would be put back as our own patch: no more like the old object.
     refused = old.template_fixed and old.pin_patches is None
     record = old.record or (_selected(old, case.policy, case) if refused else None)
-    if record is None:
+    # A job that may be mixed needs no pin any more, while there is still time.
+    if record is None or (case.may_mix and not old.started and not old.template_fixed):
         return None
     key, values = record.key, record.values
     had = {role.name: role for role in old.device_roles if requires(role, key, values)}
@@ -131,7 +145,7 @@ def _dropped(new: TrainingJob, old: TrainingJob, case: Case) -> Pin | None:
         index
         for index, role in enumerate(new.roles)
         # Saying something new about this key is a change, saying no more than before an omission.
-        if role.devices
+        if role.decided
         and role.name in had
         and not requires(role, key, values)
         and writable(role, key, values)
@@ -159,7 +173,7 @@ def _said(role: Role, key: str) -> set[object]:
 
 
 def _changed(new: TrainingJob, old: TrainingJob, *, by_service_account: bool) -> bool:
-    """Whether devices, batch, selector or affinity changed.
+    """Whether devices, batch, selector, affinity or what is wished for changed.
 
     Selectors that a controller writes, or that come in the request in which suspend flips, are a queue's choice
     (Kueue): not a change. Neither are replicas inside elastic bounds: the gang stays.
@@ -178,4 +192,5 @@ def _asks(job: TrainingJob) -> tuple[object, ...]:
 
 
 def _lands(job: TrainingJob) -> tuple[object, ...]:
-    return tuple((dict(one.placement.node_selector), one.placement.terms) for one in job.device_roles)
+    places = tuple((dict(one.placement.node_selector), one.placement.terms) for one in job.device_roles)
+    return (places, job.wishes)

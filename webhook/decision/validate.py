@@ -28,9 +28,12 @@ def check_created(case: Case) -> Decision:
     if not pool.nodes:
         return Decision(Verdict.ADMIT, figures, findings=(_unknown_pin(case) or (no_node(case.job),)))
     again = decide_in(pool.without(_just_met(pool, case.now)), replace(case, keep=case.job.record, checking=True))
+    if case.may_mix and again.verdict is Verdict.DENY and again.findings[0].code == "SST201":
+        return again
     if again.verdict is Verdict.PIN and not case.stale_s:
         names = ", ".join(model.name for model in pool.models)
-        return Decision(Verdict.DENY, figures, findings=(Finding("SST302", facts={"models": names}),))
+        finding = Finding("SST302", facts={"models": names})
+        return Decision(Verdict.DENY, figures, findings=(finding,), straggler=again.straggler)
     return Decision(Verdict.ADMIT, figures, models=tuple(pool.models), findings=_unknown_pin(case))
 
 

@@ -146,7 +146,8 @@ def _models(vendor: Vendor, contents: Mapping[Content, Nodes], catalog: Accelera
     for alike in spellings.values():
         usual = max(sorted(alike), key=lambda spelling: alike[spelling].bit_count())
         known = catalog.product(usual)
-        model = Model(usual, catalog.short_name(usual), vendor.name, known.memory_mib if known else None)
+        figures = (known.memory_mib, known.bf16_tflops, known.bandwidth_gbps) if known else ()
+        model = Model(usual, catalog.short_name(usual), vendor.name, *figures)
         models[model] = reduce(or_, alike.values())
     return dict(sorted(models.items(), key=lambda item: item[0].product))
 

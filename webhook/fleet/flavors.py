@@ -7,8 +7,9 @@ v0.17.0).
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from webhook.fleet.limits import ByFlavors
 from webhook.fleet.room import fits
-from webhook.fleet.select import held_back, reachable
+from webhook.fleet.select import held_back, reachable, tolerated
 from webhook.model.fleet import Fleet, Nodes, Taint
 from webhook.model.index import int64
 from webhook.model.job import Role
@@ -35,14 +36,16 @@ class Offer:
 @dataclass(frozen=True, slots=True)
 class Offers:
     """All flavors of the queue that the role may be given. `keys` are the node labels that Kueue looks at as it chooses
-    among them; it passes over every other selector of a job."""
+    among them; it passes over every other selector of a job.
+
+    `placement` is the role's with all tolerations that some flavor adds, and `limits` what flavors leave of the nodes
+    that it allows, those of the role's device last.
+    """
 
     flavors: tuple[Offer, ...]
     keys: tuple[str, ...]
-
-    @property
-    def nodes(self) -> Nodes:
-        return _all(one.nodes for one in self.flavors)
+    placement: Placement
+    limits: tuple[ByFlavors, ...]
 
     @property
     def now(self) -> Nodes:
@@ -66,20 +69,54 @@ def offers(fleet: Fleet, role: Role, queue: Queue) -> Offers | None:
         for name in asked
         if not any(one.covers(name) for one in group)
     ]
-    tolerated = tuple(toleration for other in others for one in other for toleration in one.tolerations)
-    nodes = fits(fleet, role.requests)
-    for other in filter(None, others):
-        nodes &= _all(_labelled(fleet, one) for one in _assignable(other, role.placement))
-    found = []
-    for flavor in _assignable(group, role.placement):
-        pods = flavor.holds(role.requests)
-        if pods == 0 and flavor.quota is not None and flavor.quota.get(role.device) == 0:
-            continue  # a flavor of other nodes, which is in the group for its CPUs
-        place = _given(role.placement, flavor, tolerated)
-        here = nodes & reachable(fleet, place, now=False)
-        now = here & ~held_back(fleet, place) if here and fleet.free is not None else 0
-        found.append(Offer(flavor, here, now, pods))
-    return Offers(tuple(found), tuple(sorted({key for one in group for key in one.labels})))
+    added = tuple(toleration for other in others for one in other for toleration in one.tolerations)
+    own = _tolerating(role.placement, added)
+    given = [
+        (one, pods)
+        for one in _assignable(group, role.placement)
+        # A flavor of other nodes may be in the group for its CPUs.
+        if (pods := one.holds(role.requests)) != 0 or one.quota is None or one.quota.get(role.device) != 0
+    ]
+    wide = _tolerating(own, [toleration for one, _ in given for toleration in one.tolerations])
+    apart = [_limit(fleet, _assignable(other, role.placement)) for other in others if other]
+    base = fits(fleet, role.requests) & reachable(fleet, wide, now=False)
+    for limit in apart:
+        base &= limit.nodes
+    carrying = [_carrying(fleet, one, own, wide) for one, _ in given]
+    return Offers(
+        flavors=tuple(
+            _offer(fleet, one, pods, base & nodes, own) for (one, pods), nodes in zip(given, carrying, strict=True)
+        ),
+        keys=tuple(sorted({key for one in group for key in one.labels})),
+        placement=wide,
+        limits=(*apart, ByFlavors(tuple(one.name for one, _ in given), _all(carrying))),
+    )
+
+
+def _offer(fleet: Fleet, flavor: Flavor, pods: int | None, nodes: Nodes, own: Placement) -> Offer:
+    known = nodes and fleet.free is not None
+    now = nodes & ~held_back(fleet, _tolerating(own, flavor.tolerations)) if known else 0
+    return Offer(flavor, nodes, now, pods)
+
+
+def _carrying(fleet: Fleet, flavor: Flavor, own: Placement, wide: Placement) -> Nodes:
+    """The nodes with the labels of the flavor whose taints its pods tolerate; `wide` tolerates no less than they do."""
+    nodes = _labelled(fleet, flavor)
+    place = _tolerating(own, flavor.tolerations)
+    for limit in tolerated(fleet, place) if place.tolerations != wide.tolerations else ():
+        nodes &= limit.nodes
+    return nodes
+
+
+def _limit(fleet: Fleet, flavors: Iterable[Flavor]) -> ByFlavors:
+    among = tuple(flavors)
+    return ByFlavors(tuple(one.name for one in among), _all(_labelled(fleet, one) for one in among))
+
+
+def _tolerating(placement: Placement, more: Iterable[Toleration]) -> Placement:
+    """The scheduling fields with tolerations added, as Kueue does where it assigns a flavor (pkg/podset, Merge)."""
+    added = tuple(dict.fromkeys(more))
+    return replace(placement, tolerations=(*placement.tolerations, *added)) if added else placement
 
 
 def matches(flavor: Flavor, placement: Placement, keys: Collection[str]) -> bool:
@@ -104,15 +141,6 @@ def _assignable(group: Iterable[Flavor], placement: Placement) -> list[Flavor]:
             if taint.effect in _KEEPS_OUT
         )
     ]
-
-
-def _given(placement: Placement, flavor: Flavor, tolerations: tuple[Toleration, ...]) -> Placement:
-    """The scheduling fields as Kueue leaves them once the flavor is assigned (pkg/podset, Merge)."""
-    return replace(
-        placement,
-        node_selector=(*placement.node_selector, *flavor.labels.items()),
-        tolerations=(*placement.tolerations, *flavor.tolerations, *tolerations),
-    )
 
 
 def _labelled(fleet: Fleet, flavor: Flavor) -> Nodes:

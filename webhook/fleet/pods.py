@@ -3,19 +3,20 @@
 from collections.abc import Iterable
 
 from webhook.model.job import PinRecord
-from webhook.model.pods import Pinned, Pod
+from webhook.model.pods import Pinned, Pod, Queued
 
 
 class Usage:
-    """Sums over the pods that are bound to each node.
+    """Sums over the pods that are bound to each node, and over those that wait for one.
 
-    `used` is by node and resource; `pinned` gives, by namespace and group, the pin of the oldest pod in view that
-    carries one, and is swapped whole.
+    `used` is by node and resource; `queued` is what waits for a model, and `pinned` gives, by namespace and group, the
+    pin of the oldest pod in view that carries one: both are swapped whole.
     """
 
     def __init__(self, pods: Iterable[Pod] = ()) -> None:
         self.used: dict[str, dict[str, int]] = {}
         self.pinned: Pinned = {}
+        self.queued: Queued = {}
         self._of_group: dict[tuple[str, str], dict[str, Pod]] = {}
         for pod in pods:
             self.change(None, pod)
@@ -25,14 +26,28 @@ class Usage:
         grouped = [one for one in (before, now) if one is not None and one.group and one.record is not None]
         if grouped and (before is None or now is None or before.record != now.record or before.group != now.group):
             self._regroup(grouped, now)
-        if before and now and (before.node, before.requests) == (now.node, now.requests):
+        if before and now and _takes(before) == _takes(now):
             return set()
+        self._queue(before, now)
         touched = set()
         for pod, sign in ((before, -1), (now, 1)):
             if pod is not None and pod.node:
                 self._add(pod, sign)
                 touched.add(pod.node)
         return touched
+
+    def _queue(self, before: Pod | None, now: Pod | None) -> None:
+        if not any(pod is not None and pod.waits_for for pod in (before, now)):
+            return
+        queued = dict(self.queued)
+        for pod, sign in ((before, -1), (now, 1)):
+            label, value = pod.waits_for if pod and pod.waits_for else ("", "")
+            for resource, amount in pod.requests.items() if pod and label else ():
+                key = (resource, label, value)
+                queued[key] = queued.get(key, 0) + sign * amount
+                if not queued[key]:
+                    del queued[key]
+        self.queued = queued
 
     def _add(self, pod: Pod, sign: int) -> None:
         here = self.used.setdefault(pod.node, {})
@@ -60,6 +75,10 @@ class Usage:
                 pinned.pop(key, None)
                 del self._of_group[key]
         self.pinned = pinned
+
+
+def _takes(pod: Pod) -> tuple[object, ...]:
+    return pod.node, pod.requests, pod.waits_for
 
 
 def siblings(pinned: Pinned, namespace: str, group: str) -> PinRecord | None:

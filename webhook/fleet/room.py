@@ -1,7 +1,8 @@
 """Room: which nodes hold a pod, and how many pods a set of nodes holds at the most."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
+from webhook.fleet.limits import ByResource
 from webhook.model.fleet import Fleet, Nodes
 from webhook.model.index import ThresholdIndex
 
@@ -13,14 +14,19 @@ def fits(fleet: Fleet, requests: Mapping[str, int], copies: int = 1, *, now: boo
     is allocatable where the pods are not in view. `requests` is CPU in thousandths under "cpu", everything else in
     whole units.
     """
-    nodes = _takes_pods(fleet, copies, now=now)
+    nodes = fleet.every
+    for limit in holding(fleet, requests, copies, now=now):
+        nodes &= limit.nodes
+    return nodes
+
+
+def holding(fleet: Fleet, requests: Mapping[str, int], copies: int = 1, *, now: bool = False) -> Iterator[ByResource]:
+    """What the number of pods and each resource leave, one after the other."""
+    yield ByResource("pods", copies, _takes_pods(fleet, copies, now=now))
     for resource, amount in requests.items():
         if amount > 0:
-            offered = _offered(fleet, resource, now=now)
-            if offered is None:
-                return 0
-            nodes &= offered.at_least(amount * copies)
-    return nodes
+            offered = offered_of(fleet, resource, now=now)
+            yield ByResource(resource, amount * copies, 0 if offered is None else offered.at_least(amount * copies))
 
 
 def pods_up_to(fleet: Fleet, requests: Mapping[str, int], among: Nodes, enough: int, *, now: bool = False) -> int:
@@ -53,14 +59,14 @@ def free_devices(fleet: Fleet, resource: str, among: Nodes) -> int | None:
 
 def _takes_pods(fleet: Fleet, copies: int, *, now: bool) -> Nodes:
     """Nodes that do not say how many pods they take (a snapshot trimmed by hand) take any number."""
-    limits = _offered(fleet, "pods", now=now)
+    limits = offered_of(fleet, "pods", now=now)
     return fleet.every if limits is None else fleet.every & ~limits.below(copies)
 
 
 def _copies_on_each(fleet: Fleet, requests: Mapping[str, int], nodes: Nodes, *, now: bool) -> int | None:
     """The number of copies that every one of these nodes holds; None where nothing limits it."""
-    limits = [(_offered(fleet, "pods", now=now), 1)]
-    limits += [(_offered(fleet, resource, now=now), amount) for resource, amount in requests.items() if amount > 0]
+    limits = [(offered_of(fleet, "pods", now=now), 1)]
+    limits += [(offered_of(fleet, resource, now=now), amount) for resource, amount in requests.items() if amount > 0]
     held = [
         least // amount
         for offered, amount in limits
@@ -69,7 +75,9 @@ def _copies_on_each(fleet: Fleet, requests: Mapping[str, int], nodes: Nodes, *, 
     return min(held, default=None)
 
 
-def _offered(fleet: Fleet, resource: str, *, now: bool) -> ThresholdIndex | None:
+def offered_of(fleet: Fleet, resource: str, *, now: bool) -> ThresholdIndex | None:
+    """What nodes offer of a resource: *there* what is allocatable, and of an accelerator what the node holds; with
+    `now`, what is free. None where none does."""
     if now and fleet.free is not None:
         return fleet.free.get(resource)
     column = fleet.devices.get(resource)

@@ -4,8 +4,9 @@ Read in k8s.io/kubernetes 1.36.3: component-helpers/scheduling/corev1/nodeaffini
 scheduler's plugins tainttoleration and nodeunschedulable.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
+from webhook.fleet.limits import ByName, ByQueue, ByRequirement, BySelector, ByTaint, ByTerms, Limit
 from webhook.model.fleet import Fleet, Nodes
 from webhook.model.index import LabelIndex, int64
 from webhook.model.placement import Operator, Placement, Requirement, Term, Toleration
@@ -25,25 +26,43 @@ def reachable(fleet: Fleet, placement: Placement, *, now: bool) -> Nodes:
     turns it away where selectors or affinity do not match (k8s.io/kubernetes, pkg/kubelet/lifecycle/predicate.go).
     """
     nodes = fleet.every
-    for key, value in placement.node_selector:
-        nodes &= fleet.labels.get(key, _NOBODY).equal(value)
-    if placement.terms is not None:
-        nodes &= _any(_term(fleet, term) for term in placement.terms)
-    if placement.node_name:
-        nodes &= fleet.names.equal(placement.node_name)
-    else:
-        for identity, values in fleet.taints.items():
-            if not identity[0].startswith(_PASSING):
-                nodes &= ~_kept_out(values, _concerning(placement, identity))
+    for limit in placed(fleet, placement):
+        nodes &= limit.nodes
     return nodes & ~held_back(fleet, placement) if now else nodes
 
 
-def meeting(fleet: Fleet, requirements: Iterable[Requirement]) -> Nodes:
-    """The nodes whose labels meet all of these."""
-    nodes = fleet.every
+def placed(fleet: Fleet, placement: Placement) -> Iterator[Limit]:
+    """What these scheduling fields leave *there*, one after the other."""
+    for key, value in placement.node_selector:
+        yield BySelector(key, value, fleet.labels.get(key, _NOBODY).equal(value))
+    if placement.terms is not None:
+        yield ByTerms(placement.terms, _any(_term(fleet, term) for term in placement.terms))
+    if placement.node_name:
+        yield ByName(placement.node_name, fleet.names.equal(placement.node_name))
+    yield from tolerated(fleet, placement)
+
+
+def tolerated(fleet: Fleet, placement: Placement) -> Iterator[ByTaint]:
+    """What each taint leaves that keeps pods out *there*; a pod that names its node passes by them all."""
+    if placement.node_name:
+        return
+    for identity, values in fleet.taints.items():
+        if not identity[0].startswith(_PASSING):
+            yield ByTaint(*identity, fleet.every & ~_kept_out(values, _concerning(placement, identity)))
+
+
+def required(fleet: Fleet, term: Term) -> Iterator[ByRequirement]:
+    """What the requirements of a term leave, one after the other; an empty term, which leaves nothing, has none."""
+    for requirement in term.expressions:
+        yield ByRequirement(requirement, _labelled(fleet, requirement))
+    for requirement in term.fields:
+        yield ByRequirement(requirement, _named(fleet, requirement), of_field=True)
+
+
+def by_queue(fleet: Fleet, requirements: Iterable[Requirement]) -> Iterator[ByQueue]:
+    """What these requirements of a queue leave, one after the other."""
     for one in requirements:
-        nodes &= _labelled(fleet, one)
-    return nodes
+        yield ByQueue(one, _labelled(fleet, one))
 
 
 def held_back(fleet: Fleet, placement: Placement) -> Nodes:
@@ -65,10 +84,8 @@ def _term(fleet: Fleet, term: Term) -> Nodes:
     if term.empty:
         return 0
     nodes = fleet.every
-    for requirement in term.expressions:
-        nodes &= _labelled(fleet, requirement)
-    for requirement in term.fields:
-        nodes &= _named(fleet, requirement)
+    for limit in required(fleet, term):
+        nodes &= limit.nodes
     return nodes
 
 

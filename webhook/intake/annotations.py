@@ -4,22 +4,24 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import orjson
 
 from webhook.intake.fields import mapping, shown
-from webhook.model.finding import Finding
-from webhook.model.job import Coupling, DeclaredMemory, Edit, PinRecord, Reading
-from webhook.model.paths import dotted
+from webhook.model.finding import Facts, Finding, Phrase
+from webhook.model.job import Coupling, DeclaredMemory, Edit, PinRecord, Reading, Wishes
+from webhook.model.paths import dotted, printable
 from webhook.model.quantity import MEBI, QuantityError, units
 from webhook.model.request import Object
 
 PREFIX = "samestep.dev/"
 
 _MEMORY = ("memory-per-device", "memory-fixed", "memory-per-sample")
-_KEYS = (*_MEMORY, "micro-batch", "coupling", "pinned")
-_WISHES = {
+_WISHED = ("model", "pool", "sized-for")
+_REASONS = ("ignore", "allow-mixed")
+_KEYS = (*_MEMORY, "micro-batch", "coupling", *_WISHED, *_REASONS, "pinned")
+_COUPLINGS = {
     one.value: one
     for one in (
         Coupling.SYNCHRONOUS,
@@ -28,11 +30,15 @@ _WISHES = {
         Coupling.HETEROGENEITY_AWARE,
     )
 }
+# A label value, with the spaces that people write between the words of a product.
+_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9 ._-]{0,61}[A-Za-z0-9])?\Z", re.ASCII)
 _NUMBER = re.compile(r"0{0,9}[1-9]\d{0,9}\Z", re.ASCII)
 _LARGEST = 1 << 31
 _LONGEST_RECORD = 4096
+_LONGEST_REASON = 256
 _MOST_UNKNOWN = 3
 _UNDECLARED = DeclaredMemory()
+_NO_WISHES = Wishes()
 _Value = TypeVar("_Value")
 
 
@@ -43,6 +49,7 @@ class Annotations:
     declared: DeclaredMemory = _UNDECLARED
     micro_batch: Reading | None = None
     coupling: Coupling | None = None
+    wishes: Wishes = _NO_WISHES
     record: PinRecord | None = None
     are_a_map: bool = False
     findings: tuple[Finding, ...] = ()
@@ -61,15 +68,27 @@ def read_annotations(metadata: Object) -> Annotations:
     if not ours:
         return Annotations(are_a_map=are_a_map)
     reader = _Reader(ours)
-    memory = DeclaredMemory(*(reader.read(name, _mebibytes, "a quantity above zero") for name in _MEMORY))
-    batch = reader.read("micro-batch", _number, f"a whole number from 1 to {_LARGEST}")
+    memory = DeclaredMemory(*(reader.read(name, _mebibytes, Phrase("quantity_above_zero")) for name in _MEMORY))
+    batch = reader.read("micro-batch", _number, Phrase("number", {"low": 1, "high": _LARGEST}))
     return Annotations(
         declared=memory,
         micro_batch=None if batch is None else _reading(str(ours["micro-batch"]), batch),
-        coupling=reader.read("coupling", _WISHES.get, f"one of {', '.join(_WISHES)}"),
+        coupling=reader.read("coupling", _COUPLINGS.get, Phrase("one_of", {"values": ", ".join(_COUPLINGS)})),
+        wishes=_wishes(reader),
         record=read_record(ours.get("pinned")),
         are_a_map=are_a_map,
         findings=(*reader.findings, *_contradiction(memory), *_unknown(ours)),
+    )
+
+
+def _wishes(reader: "_Reader") -> Wishes:
+    sized_for = reader.read("sized-for", _model_or_memory, Phrase("model_or_memory"))
+    return Wishes(
+        model=reader.read("model", _name, Phrase("model")) or "",
+        pool=reader.read("pool", _name, Phrase("pool")) or "",
+        sized_for=sized_for.value if sized_for else None,
+        ignore=reader.read("ignore", _reason, Phrase("reason")) or "",
+        allow_mixed=reader.read("allow-mixed", _reason, Phrase("reason")) or "",
     )
 
 
@@ -78,17 +97,15 @@ class _Reader:
         self._ours = ours
         self.findings: list[Finding] = []
 
-    def read(self, name: str, parse: Callable[[str], _Value | None], expected: str) -> _Value | None:
+    def read(self, name: str, parse: Callable[[str], _Value | None], expected: Phrase) -> _Value | None:
         """The annotation of that name as `parse` has it, which gives nothing for what it cannot read."""
         written = self._ours.get(name)
         if written is None:
             return None
         value = parse(written) if isinstance(written, str) else None
         if not value:
-            where, got = _where(name), shown(written)
-            problem = f"{PREFIX}{name}: expected {expected}, got {got}"
-            facts = {"problem": problem, "annotation": f"{PREFIX}{name}", "expected": expected, "got": got}
-            self.findings.append(Finding("SST106", where, facts))
+            facts: Facts = {"annotation": f"{PREFIX}{name}", "expected": expected, "got": shown(written)}
+            self.findings.append(Finding("SST106", _where(name), facts))
             return None
         return value
 
@@ -99,6 +116,31 @@ def _mebibytes(text: str) -> float | None:
     except QuantityError:
         return None
     return size / MEBI if size > 0 else None
+
+
+def _name(text: str) -> str | None:
+    name = text.strip()
+    return name if _NAME.match(name) else None
+
+
+class _Tuned(NamedTuple):
+    value: str | float
+
+
+def _model_or_memory(text: str) -> _Tuned | None:
+    """A bare number ("4090") is no memory of a device but what people call one."""
+    try:
+        size = units(text)
+    except QuantityError:
+        size = 1
+    if size >= MEBI:
+        return _Tuned(size / MEBI)
+    name = _name(text) if size > 0 else None
+    return _Tuned(name) if name else None
+
+
+def _reason(text: str) -> str | None:
+    return text.strip()[:_LONGEST_REASON] or None
 
 
 def _number(text: str) -> int | None:
@@ -130,9 +172,8 @@ def read_record(written: object) -> PinRecord | None:
 def _contradiction(memory: DeclaredMemory) -> Iterator[Finding]:
     if memory.per_device_mib is not None and (memory.fixed_mib, memory.per_sample_mib) != (None, None):
         other = _MEMORY[1] if memory.fixed_mib is not None else _MEMORY[2]
-        problem = f"{PREFIX}memory-per-device stands beside {PREFIX}{other}; memory-per-device is taken"
-        facts = {"problem": problem, "taken": f"{PREFIX}memory-per-device", "other": f"{PREFIX}{other}"}
-        yield Finding("SST103", _where("memory-per-device"), facts)
+        facts = {"taken": f"{PREFIX}memory-per-device", "other": f"{PREFIX}{other}"}
+        yield Finding("SST103", _where("memory-per-device"), facts, "beside")
 
 
 def _unknown(ours: Object) -> Iterator[Finding]:
@@ -140,9 +181,8 @@ def _unknown(ours: Object) -> Iterator[Finding]:
     for name in unknown[:_MOST_UNKNOWN]:
         near = get_close_matches(name[:63], _KEYS, n=1)
         meant = f"{PREFIX}{near[0]}" if near else ""
-        known = shown(f"{PREFIX}{name}")[1:-1]
-        problem = f"unknown annotation {known}" + (f", did you mean {meant}?" if meant else "")
-        yield Finding("SST101", _where(name), {"problem": problem, "annotation": known, "meant": meant}, "annotation")
+        facts = {"annotation": printable(f"{PREFIX}{name}"), "meant": meant}
+        yield Finding("SST101", _where(name), facts, "annotation-like" if meant else "annotation")
 
 
 def _where(name: str) -> str:

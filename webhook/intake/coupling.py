@@ -1,16 +1,26 @@
 """How the ranks of a job depend on one another (first match wins)."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from webhook.intake.fields import found
 from webhook.intake.roles import RawRole, Told
 from webhook.model.job import Coupling
 from webhook.model.paths import dotted
+from webhook.model.placement import Pointer
 from webhook.model.request import Object
 from webhook.model.workload import Workload
 
 # Roles that hold parameters for others: TFJob and PaddleJob, BytePS and MXNet.
 _SERVERS = frozenset({"ps", "server", "parameterserver", "parameter-server"})
+
+
+class Coupled(NamedTuple):
+    """The coupling, what decided it, in a few words, and where that stands; no path where it is what is missing."""
+
+    coupling: Coupling
+    because: str
+    at: Pointer = ()
 
 
 def read_coupling(
@@ -21,8 +31,8 @@ def read_coupling(
     *,
     grouped: bool = False,
     every: Sequence[RawRole] = (),
-) -> tuple[Coupling, str]:
-    """The coupling of the roles with devices, and what decided it, in a few words.
+) -> Coupled:
+    """The coupling of the roles with devices, and what decided it.
 
     Single and OneNode go before anything that a launcher says: a process group inside one pod binds no other pod.
     `grouped`: the object says that it is one pod of a group whose others are objects of their own. `every` is every
@@ -30,36 +40,38 @@ def read_coupling(
     not looked at: whether it counts is the policy's say.
     """
     if not roles:
-        return Coupling.SINGLE, "no accelerator asked for"
+        return Coupled(Coupling.SINGLE, "no accelerator asked for")
     if grouped or workload.groups is not None:
-        spanning = next((one.because for role, one in told if one.spans(role.devices)), "")
-        if spanning:
-            return Coupling.SYNCHRONOUS, spanning
+        spanning = next((one for role, one in told if one.spans(role.devices)), None)
+        if spanning is not None:
+            return Coupled(Coupling.SYNCHRONOUS, spanning.because, spanning.place)
         if grouped:
-            return Coupling.UNKNOWN, f"{workload.kind} of a group"
+            return Coupled(Coupling.UNKNOWN, f"{workload.kind} of a group", ("metadata",))
     pods, runs = sum(role.pods for role in roles), sum(role.runs for role in roles)
     devices = sum(role.runs * role.devices for role in roles)
     if devices <= 1:
-        return Coupling.SINGLE, "one device in all"
+        return Coupled(Coupling.SINGLE, "one device in all", roles[0].spec)
     if runs == 1:
-        return Coupling.ONE_NODE, f"one pod with {devices} devices"
+        return Coupled(Coupling.ONE_NODE, f"one pod with {devices} devices", roles[0].spec)
+    counted = next((role.numbers[0] for role in roles if role.numbers), roles[0].spec)
     if pods <= 1:
-        return Coupling.INDEPENDENT, f"{runs} pods that run one after another"
+        return Coupled(Coupling.INDEPENDENT, f"{runs} pods that run one after another", counted)
     served = any(role.name.casefold() in _SERVERS for role in every)
     for _, one in told:
         if one.hint is Coupling.HETEROGENEITY_AWARE or (one.hint is Coupling.ASYNCHRONOUS and served):
-            return one.hint, one.because
+            return Coupled(one.hint, one.because, one.place)
     for role, one in told:
         if one.spans(role.devices):
-            return Coupling.SYNCHRONOUS, one.because
+            return Coupled(Coupling.SYNCHRONOUS, one.because, one.place)
     rule = workload.coupling
     assert rule is not None
     for by in rule.by:
         value = found(source, by.at)
         if isinstance(value, str) and value in by.values:
-            return by.values[value], f"{value} {workload.kind} without a launcher"
+            return Coupled(by.values[value], f"{value} {workload.kind} without a launcher", by.at)
         if by.there is not None and value is not None:
-            return by.there, f"{dotted(by.at)} of the {workload.kind}"
+            return Coupled(by.there, f"{dotted(by.at)} of the {workload.kind}", by.at)
     if rule.several is Coupling.INDEPENDENT:
-        return Coupling.INDEPENDENT, f"{workload.kind} with {pods} pods and no launcher that spans them"
-    return rule.several, f"{workload.kind} with {pods} pods"
+        because = f"{workload.kind} with {pods} pods and no launcher that spans them"
+        return Coupled(Coupling.INDEPENDENT, because, counted)
+    return Coupled(rule.several, f"{workload.kind} with {pods} pods", counted)

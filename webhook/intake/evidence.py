@@ -57,7 +57,7 @@ class Evidence(NamedTuple):
     `nodes` and `total` are None where nothing is said of them; `processes` is what is said of one node. `open`: a file
     or an option that cannot be read may say how many nodes there are, the address of another node is set, or a strategy
     is named that needs several ranks. `hint`: what a strategy says that does not couple the ranks, Asynchronous (where
-    the job has parameter servers) or HeterogeneityAware.
+    the job has parameter servers) or HeterogeneityAware. `at` is the container, or the script, that says it.
     """
 
     says: str
@@ -67,6 +67,7 @@ class Evidence(NamedTuple):
     one_node: bool = False
     open: bool = False
     hint: Coupling | None = None
+    at: Pointer = ()
 
     def spans(self, devices: int) -> bool:
         """Whether it reaches over several pods of so many devices; what cannot be read is taken to."""
@@ -83,7 +84,14 @@ class Evidence(NamedTuple):
         nodes, total, processes = (
             stated and stated.moved(here, there) for stated in (self.nodes, self.total, self.processes)
         )
-        return self._replace(nodes=nodes, total=total, processes=processes)
+        at = (*there, *self.at[len(here) :])
+        return self._replace(nodes=nodes, total=total, processes=processes, at=at)
+
+    @property
+    def place(self) -> Pointer:
+        """Where it stands: the number, else the container."""
+        stated = self.nodes or self.total
+        return (stated and stated.number and stated.number.at_path) or self.at
 
     @property
     def because(self) -> str:

@@ -7,12 +7,13 @@ from sys import intern
 from types import MappingProxyType
 from typing import Any
 
+from webhook.catalog.accelerators import accelerators
 from webhook.catalog.workloads import workloads
 from webhook.intake.annotations import PREFIX, read_record
 from webhook.intake.fields import Unreadable
 from webhook.intake.groups import read_group
 from webhook.intake.resources import read_resources
-from webhook.model.paths import dotted
+from webhook.model.finding import Finding
 from webhook.model.pods import Pod
 from webhook.model.request import Kind, Object
 
@@ -22,7 +23,11 @@ _NOTHING: Mapping[Any, Any] = {}
 
 
 class PodError(ValueError):
-    """Not a pod; the message begins with the place of the fault."""
+    """Not a pod; `finding` says where the fault is."""
+
+    def __init__(self, finding: Finding) -> None:
+        super().__init__(finding)
+        self.finding = finding
 
 
 def read_pod(obj: Object) -> Pod | None:
@@ -37,7 +42,7 @@ def read_pod(obj: Object) -> Pod | None:
         # Only the pins of those that belong together are looked up.
         group = _group(metadata) if record is not None else ""
     except Unreadable as fault:
-        raise PodError(f"{dotted(fault.at)}: expected {fault.expected}") from None
+        raise PodError(fault.finding()) from None
     return Pod(
         uid=_text(metadata.get("uid")) or f"{namespace}/{_text(metadata.get('name'))}",
         namespace=namespace,
@@ -46,7 +51,21 @@ def read_pod(obj: Object) -> Pod | None:
         requests=_shared(tuple(sorted(requests.items()))),
         created=_seconds(_text(metadata.get("creationTimestamp"))),
         record=record,
+        waits_for=_waits_for(_map(spec.get("nodeSelector"))) if _passed_over(status) else None,
     )
+
+
+def _passed_over(status: Mapping[Any, Any]) -> bool:
+    """Whether the scheduler has no node for it: Unschedulable, or SchedulingGated."""
+    conditions = status.get("conditions")
+    found = map(_map, conditions if isinstance(conditions, list) else ())
+    return any(one.get("type") == "PodScheduled" and one.get("status") == "False" for one in found)
+
+
+def _waits_for(selector: Mapping[Any, Any]) -> tuple[str, str] | None:
+    """The entry by which a nodeSelector names a GPU model."""
+    entries = ((key, value) for key, value in selector.items() if key in accelerators().product_keys)
+    return next(((intern(key), intern(value)) for key, value in entries if isinstance(value, str)), None)
 
 
 def _group(metadata: Object) -> str:

@@ -2,24 +2,26 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 from webhook.catalog.workloads import workloads
 from webhook.intake.annotations import read_annotations
 from webhook.intake.batch import read_batch
 from webhook.intake.claims import ClaimTemplates
-from webhook.intake.coupling import read_coupling
-from webhook.intake.fields import Unreadable, found, mapping, text
+from webhook.intake.coupling import Coupled, read_coupling
+from webhook.intake.fields import A_BOOLEAN, A_MAP, Unreadable, found, mapping, text
 from webhook.intake.groups import member, read_group
 from webhook.intake.overlays import DEFINITION
 from webhook.intake.places import IN_PLACE, Places
 from webhook.intake.queue import read_queue
-from webhook.intake.roles import RawRole, Told, finished, read_roles
+from webhook.intake.roles import RawRole, Told, Written, finished, read_roles, set_apart
 from webhook.intake.runtime import read_run, runtime_of
 from webhook.intake.settings import read_told
 from webhook.intake.signals import disagreements
 from webhook.intake.spoken import Around, read_spoken
 from webhook.intake.strange import strange_accelerators
+from webhook.intake.switches import read_switches
 from webhook.intake.wrapped import Held, held_objects
 from webhook.model.finding import Finding
 from webhook.model.job import Coupling, PinPatches, PinRecord, TrainingJob
@@ -73,7 +75,7 @@ def read_job(
         return Outside(f"out of scope: {kind} serves")
     try:
         if not isinstance(obj, dict):
-            raise Unreadable((), "a map", obj)
+            raise Unreadable((), A_MAP, obj)
         if workload.wraps:
             return Wrapper(tuple(held_objects(obj, workload, namespace)))
         return _read(Subject(obj, workload, kind, namespace, user, known, surroundings, config_maps))
@@ -109,15 +111,14 @@ def _job(subject: Subject, metadata: Object, parent: Workload | None) -> Trainin
     annotations = read_annotations(metadata)
     group = read_group(metadata, workload)
     pods = _pods(subject, annotations.record)
-    raw_roles = [member(role, group.total) for role in pods.roles]
-    device_roles = [role for role in raw_roles if role.devices]
+    raw_roles = set_apart([member(role, group.total) for role in pods.roles], source, workload)
+    device_roles = [role for role in raw_roles if role.devices and not role.apart]
     files = subject.surroundings if subject.config_maps else NOTHING_IN_VIEW
     spoken = read_spoken(raw_roles, source, workload, Around(pods.places, subject.namespace, files))
     told, trained = spoken.told, read_told(spoken.trainers)
-    ranks = [role for role in device_roles if role.name not in workload.apart] or device_roles
-    coupling, because = read_coupling(source, workload, ranks, told, every=raw_roles, grouped=group.said)
+    coupled = read_coupling(source, workload, device_roles, told, every=raw_roles, grouped=group.said)
     if pods.unseen is not None:
-        coupling, because = Coupling.UNKNOWN, "its pods are not in view"
+        coupled = Coupled(Coupling.UNKNOWN, "its pods are not in view")
     devices = sum(role.pods * role.devices for role in device_roles)
     batch, differing = read_batch(spoken.batch, annotations.micro_batch, told=trained, devices=devices)
     held_back = _held_back(source, workload)
@@ -130,20 +131,24 @@ def _job(subject: Subject, metadata: Object, parent: Workload | None) -> Trainin
         findings.append(pods.unseen)
     elif not device_roles:
         findings += _processes_without_devices(source, workload, told)
+    written = Written(source, workload, pods.places)
     return TrainingJob(
         kind=subject.kind,
         namespace=subject.namespace or text(metadata, "namespace", ("metadata",)),
         name=_name(metadata),
-        roles=tuple(finished(role, device_roles, told, workload) for role in raw_roles),
-        coupling=coupling,
-        coupling_because=because,
+        roles=tuple(finished(role, device_roles, told, written) for role in raw_roles),
+        coupling=coupled.coupling,
+        coupling_because=coupled.because,
+        coupling_at=coupled.at,
         batch=batch,
         told=trained,
+        switches=partial(read_switches, spoken.trained),
         programs=spoken.programs,
         containers=spoken.containers,
         declared=annotations.declared,
         coupling_wish=annotations.coupling,
         queue=read_queue(source, metadata, workload, [role.spec for role in device_roles]),
+        wishes=annotations.wishes,
         record=annotations.record,
         suspended=held_back,
         started=started,
@@ -189,7 +194,7 @@ def _held_back(source: Object, workload: Workload) -> bool:
     value = found(source, workload.suspend)
     if value is None or isinstance(value, bool | list):
         return bool(value)
-    raise Unreadable(workload.suspend, "true or false", value)
+    raise Unreadable(workload.suspend, A_BOOLEAN, value)
 
 
 def _started(source: Object, workload: Workload) -> bool:
@@ -257,5 +262,4 @@ def _several(value: object) -> bool:
 
 
 def _without_devices(where: str, said: str, amount: str) -> Finding:
-    problem = f"{said} sets processes per node, but no container asks for a device"
-    return Finding("SST107", where, {"problem": problem, "processes": amount})
+    return Finding("SST107", where, {"said": said, "processes": amount})

@@ -2,21 +2,27 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from webhook.catalog.accelerators import accelerators
 from webhook.intake.claims import ClaimTemplates
 from webhook.intake.evidence import Evidence
-from webhook.intake.fields import EMPTY, MOST, Unreadable, count, flag, found, listed, text
+from webhook.intake.fields import A_MAP, EMPTY, MOST, Unreadable, count, flag, found, listed, mapping, objects, text
 from webhook.intake.placement import read_placement
+from webhook.intake.places import Places
 from webhook.intake.resources import Resources, read_resources
+from webhook.model.finding import Phrase
 from webhook.model.job import Edit, Overlay, Role
+from webhook.model.paths import within
 from webhook.model.placement import Placement, Pointer
 from webhook.model.request import Object
 from webhook.model.workload import Each, Roles, Workload
 
 # With more roles, a change of each would have to name the launchers of all.
 _MOST_ROLES = 32
+# One process for each device, without a number (torchrun, PyTorchJob).
+_BY_DEVICES = ("auto", "gpu")
+_AS_MANY = tuple(f"={word}" for word in _BY_DEVICES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +44,7 @@ class RawRole:
     placement: Placement
     overlay: Overlay | None = None
     also: tuple[Edit, ...] = ()
+    apart: bool = False
 
     @property
     def devices(self) -> int:
@@ -66,14 +73,34 @@ def read_roles(source: Object, workload: Workload, templates: ClaimTemplates | N
     return told
 
 
+def set_apart(roles: Sequence[RawRole], source: Object, workload: Workload) -> list[RawRole]:
+    """The roles, with those set apart that have devices and no ranks. Where no others have pods with devices, none is:
+    then they are the job. Raises Unreadable."""
+    joined = {name for name, path in workload.joining.items() if flag(source, path)}
+    apart = workload.apart - joined
+    if not any(role.pods and role.devices and role.name not in apart for role in roles):
+        return list(roles)
+    return [replace(role, apart=True) if role.devices and role.name in apart else role for role in roles]
+
+
 Told: TypeAlias = Sequence[tuple[RawRole, Evidence]]
 """What containers say, with the role that each belongs to."""
 
 
-def finished(role: RawRole, device_roles: Sequence[RawRole], told: Told, workload: Workload) -> Role:
-    """The role with what the command lines of all device roles say of its gang and of how to change its pods."""
-    gang = role.gang
-    if role.devices and len(device_roles) == 1 and not workload.elastic:
+class Written(NamedTuple):
+    """The object that a role is read from, and where its parts are written."""
+
+    source: Object
+    workload: Workload
+    places: Places
+
+
+def finished(role: RawRole, device_roles: Sequence[RawRole], told: Told, written: Written) -> Role:
+    """The role with what the command lines of all device roles (none of them apart) say of its gang, and of how to
+    change its pods and the devices of each."""
+    workload = written.workload
+    gang, ranks = role.gang, role.devices and not role.apart
+    if ranks and len(device_roles) == 1 and not workload.elastic:
         # --nnodes=MIN:MAX, where the kind has no field of its own for it.
         nodes = [one.nodes for _, one in told if one.nodes]
         least = max((one.low for one in nodes if one.low and one.low != one.high), default=gang)
@@ -90,8 +117,10 @@ def finished(role: RawRole, device_roles: Sequence[RawRole], told: Told, workloa
         devices=role.devices,
         placement=role.placement,
         spec=role.spec,
-        replicas=_replicas(role, device_roles, told, workload) if role.devices and gang == role.pods else None,
+        replicas=_replicas(role, device_roles, told, workload) if ranks and gang == role.pods else None,
+        per_pod=_per_pod(role, told, written) if ranks else None,
         overlay=role.overlay,
+        apart=role.apart,
     )
 
 
@@ -119,7 +148,7 @@ def _pod(roles: Roles, entry: Object, at: Pointer) -> Object | None:
     if pod is None:
         return EMPTY
     if not isinstance(pod, dict):
-        raise Unreadable((*at, *path), "a map", pod)
+        raise Unreadable((*at, *path), A_MAP, pod)
     return pod
 
 
@@ -133,7 +162,7 @@ def _entries(source: Object, roles: Roles) -> Iterator[tuple[str, Pointer, Objec
             yield text(entry, roles.named[0], (*roles.at, index)) or str(index), (*roles.at, index), entry
         return
     if not isinstance(value, dict):
-        raise Unreadable(roles.at, "a map", value)
+        raise Unreadable(roles.at, A_MAP, value)
     if roles.each is Each.ONE:
         yield roles.name, roles.at, value
         return
@@ -141,9 +170,9 @@ def _entries(source: Object, roles: Roles) -> Iterator[tuple[str, Pointer, Objec
         if entry is None:
             continue
         if not isinstance(name, str):
-            raise Unreadable(roles.at, "names of roles", name)
+            raise Unreadable(roles.at, Phrase("role_names"), name)
         if not isinstance(entry, dict):
-            raise Unreadable((*roles.at, name), "a map", entry)
+            raise Unreadable((*roles.at, name), A_MAP, entry)
         yield name, (*roles.at, name), entry
 
 
@@ -234,6 +263,43 @@ def _replicas(role: RawRole, device_roles: Sequence[RawRole], told: Told, worklo
                 known.add(place)
                 also.append(edit)
     return _number(role.numbers[0], role.pods, tuple(also))
+
+
+def _per_pod(role: RawRole, told: Told, written: Written) -> Edit | None:
+    """The devices that the one container with devices asks for, and the processes of a pod where as many are told."""
+    if len(role.resources.containers) != 1:
+        return None
+    index = role.resources.containers[0]
+    at = (*role.spec, "containers", index, "resources")
+    resources = mapping(objects(role.pod, "containers", role.spec)[index], "resources", at[:-1])
+    edits: list[Edit] = []
+    for part in ("limits", "requests"):
+        value = mapping(resources, part, at).get(role.resources.device)
+        if value is None:
+            continue
+        path = written.places.of((*at, part, role.resources.device))
+        if str(value) != str(role.devices) or not within(path):
+            return None
+        edits.append(_field(role.resources.device, path, value))
+    for owner, one in told:
+        stated = one.processes if owner is role else None
+        if stated is None or (stated.low is None and stated.says.endswith(_AS_MANY)):
+            continue
+        edit = stated.edit(plus=0, times=1)
+        if edit.path is None or stated.low != role.devices:
+            return None
+        edits.append(edit)
+    if written.workload.processes is not None:
+        value = found(written.source, written.workload.processes)
+        if value is not None and value not in _BY_DEVICES:
+            if str(value) != str(role.devices):
+                return None
+            edits.append(_field(written.workload.processes[-1], written.workload.processes, value))
+    return edits[0]._replace(also=tuple(edits[1:])) if edits else None
+
+
+def _field(name: str, path: Pointer, value: object) -> Edit:
+    return Edit(name, path, in_string=isinstance(value, str), sign=": ", old=str(value))
 
 
 def _number(path: Pointer, value: int, also: tuple[Edit, ...] = ()) -> Edit:

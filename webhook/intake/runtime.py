@@ -15,7 +15,7 @@ from webhook.intake.places import Places
 from webhook.intake.roles import RawRole, read_roles
 from webhook.model.job import PinPatches, PinRecord
 from webhook.model.patch import AFFINITY_TERMS, POD_IN_JOB
-from webhook.model.paths import Elsewhere
+from webhook.model.paths import Elsewhere, within
 from webhook.model.placement import Pointer
 from webhook.model.request import Kind, Object
 from webhook.model.surroundings import Reference
@@ -65,9 +65,18 @@ def read_run(
         raise places.of_fault(fault) from None
     devices = {role.name for role in roles if role.devices}
     pins = pin_places(source, effective.layers, devices, definition)
-    numbers, overlay = effective.numbers, pins.overlay
-    roles = [replace(role, numbers=numbers.get(role.name, ()), overlay=overlay(role.name)) for role in roles]
+    numbers = effective.numbers
+    overlays = [replace(pins.overlay(role.name), selected_at=_selected_at(role, places)) for role in roles]
+    roles = [
+        replace(role, numbers=numbers.get(role.name, ()), overlay=overlay)
+        for role, overlay in zip(roles, overlays, strict=True)
+    ]
     return Run(roles, places, pins.patches)
+
+
+def _selected_at(role: RawRole, places: Places) -> dict[str, Pointer]:
+    written = {key: places.of((*role.spec, "nodeSelector", key)) for key, _ in role.placement.node_selector}
+    return {key: at for key, at in written.items() if within(at)}
 
 
 def runtime_of(source: Object, at: Path, namespace: str) -> Reference:

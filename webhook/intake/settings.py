@@ -21,11 +21,11 @@ _LONGEST = 200
 _MOST_UNREAD = 16
 
 
-def trainers_told(found: Sequence[Invocation], container: Pointer) -> list[Told]:
-    """What the trainers among the programs of one container are told. Where a launcher starts some programs, the others
-    are preparation."""
+def trainers_told(found: Sequence[Invocation], container: Pointer) -> list[tuple[Invocation, Told]]:
+    """The trainers among the programs of one container, and what they are told. Where a launcher starts some programs,
+    the others are preparation."""
     launched = [one for one in found if one.launches] or found
-    return [read for one in launched if (read := _told(one, container)) is not None]
+    return [(one, read) for one in launched if (read := _told(one, container)) is not None]
 
 
 def read_told(seen: Sequence[Told]) -> Told | None:

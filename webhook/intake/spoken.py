@@ -8,10 +8,11 @@ from webhook.intake.commands import Invocation, invocations, scripted
 from webhook.intake.config_files import Files
 from webhook.intake.environment import Environment
 from webhook.intake.evidence import Evidence, evidence
-from webhook.intake.fields import Unreadable, found, objects, text
+from webhook.intake.fields import A_STRING, Unreadable, found, objects, text
 from webhook.intake.places import IN_PLACE, Places
 from webhook.intake.roles import RawRole, Told
 from webhook.intake.settings import trainers_told
+from webhook.intake.switches import Trained
 from webhook.intake.words import Budget
 from webhook.model.finding import Finding
 from webhook.model.job import Container, Program
@@ -23,12 +24,14 @@ from webhook.model.workload import Workload
 
 
 class Spoken(NamedTuple):
-    """`told` is what launchers and rendezvous environments say, with the role that each belongs to; `containers` are
-    all of the job's, read or not; `faults` are files that are in view and cannot be read."""
+    """`told` is what launchers and rendezvous environments say, with the role that each belongs to; `trained` are the
+    trainers that were found, with what they are told; `containers` are all of the job's, read or not; `faults` are
+    files that are in view and cannot be read."""
 
     told: Told
     batch: list[Sighting]
     trainers: list[TrainerTold]
+    trained: list[Trained]
     programs: tuple[Program, ...]
     containers: tuple[Container, ...]
     faults: tuple[Finding, ...]
@@ -44,14 +47,14 @@ class Around(NamedTuple):
 
 def read_spoken(roles: Sequence[RawRole], source: Object, workload: Workload, around: Around) -> Spoken:
     """What each container with devices says, and the command lines outside the pods. Where all these say nothing, the
-    roles without devices speak for them: the launcher of an MPI job holds the command, its workers only listen.
+    other roles speak for them: the launcher of an MPI job holds the command, its workers only listen.
     Raises Unreadable."""
     budget = Budget()
-    with_devices = [role for role in roles if role.devices]
+    with_devices = [role for role in roles if role.devices and not role.apart]
     read = [*_scripts(with_devices[0], source, workload, budget)] if with_devices else []
     read += _of_roles(with_devices, around, budget)
     if not any(one.evidence or one.batch or one.trainers for one in read):
-        read += _of_roles([role for role in roles if not role.devices], around, budget)
+        read += _of_roles([role for role in roles if role.apart or not role.devices], around, budget)
     faults: list[Finding] = []
     for one in read:
         faults += [fault for fault in one.faults if fault not in faults]
@@ -59,6 +62,7 @@ def read_spoken(roles: Sequence[RawRole], source: Object, workload: Workload, ar
         told=[(one.role, said) for one in read for said in one.evidence],
         batch=[seen for one in read for seen in one.batch],
         trainers=[trained for one in read for trained in one.trainers],
+        trained=[trained for one in read for trained in one.trained],
         programs=tuple(ran for one in read for ran in one.programs),
         containers=tuple(_containers(roles, {one.at: one.unset for one in read})),
         faults=tuple(faults),
@@ -73,6 +77,7 @@ class _Read(NamedTuple):
     evidence: list[Evidence]
     batch: list[Sighting]
     trainers: list[TrainerTold]
+    trained: list[Trained]
     programs: list[Program]
     unset: tuple[str, ...] = ()
     faults: tuple[Finding, ...] = ()
@@ -84,7 +89,8 @@ class _Read(NamedTuple):
         at = (*there, *self.at[len(here) :])
         said = [one.moved(here, there) for one in self.evidence]
         seen = [one.moved(here, there) for one in self.batch]
-        return self._replace(role=role, at=at, evidence=said, batch=seen)
+        trained = [one.moved(here, there) for one in self.trained]
+        return self._replace(role=role, at=at, evidence=said, batch=seen, trained=trained)
 
 
 def _of_roles(roles: Sequence[RawRole], around: Around, budget: Budget) -> Iterator[_Read]:
@@ -140,14 +146,17 @@ def _scripts(role: RawRole, source: Object, workload: Workload, budget: Budget) 
         if written is None:
             continue
         if not isinstance(written, str):
-            raise Unreadable(path, "a string", written)
+            raise Unreadable(path, A_STRING, written)
         environment = Environment({}, path, budget)
         yield _said(role, path, scripted(written, path, environment, budget), environment)
 
 
 def _said(role: RawRole, at: Pointer, programs: list[Invocation], environment: Environment, image: str = "") -> _Read:
-    seen, trainers = sightings(programs, environment, at), trainers_told(programs, at)
-    return _Read(role, at, evidence(programs, environment), seen, trainers, _ran(programs, image))
+    seen, told = sightings(programs, environment, at), trainers_told(programs, at)
+    trained = [Trained(one, one.trainer, said) for one, said in told if one.trainer is not None]
+    trainers = [said for _, said in told]
+    evident = [one._replace(at=at) for one in evidence(programs, environment)]
+    return _Read(role, at, evident, seen, trainers, trained, _ran(programs, image))
 
 
 def _ran(programs: Sequence[Invocation], image: str) -> list[Program]:

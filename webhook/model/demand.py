@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from webhook.model.finding import Phrase
+
 
 class DemandSource(StrEnum):
     """Where a figure is from, best first; the first that gives one counts (webhook/sizing/demand.py keeps this order).
@@ -20,12 +22,15 @@ class DemandSource(StrEnum):
     """From what the trainer is told; may deny only where that is firm."""
     BOUND = "bound"
     """From the number of parameters alone: a low end and nothing else. Never denies."""
+    SIZED_FOR = "sized-for"
+    """By annotation: what the batch was tuned on, a high end and perhaps a bound. Never denies."""
     UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """An interval in MiB per device. All three are None where the demand is unknown; a bound has only `low_mib`.
+    """An interval in MiB per device. All three are None where the demand is unknown; a bound has only `low_mib`, and
+    what a job is sized for alone has no `likely_mib`.
 
     A declared figure has low = likely = high, unless the micro-batch it is multiplied with is uncertain. `may_deny`:
     its low end is evidence enough to refuse a job; else it only ranks and warns. `assumptions` stand in the message.
@@ -36,12 +41,22 @@ class Demand:
     high_mib: float | None
     source: DemandSource
     may_deny: bool = True
-    assumptions: tuple[str, ...] = ()
+    assumptions: tuple[Phrase, ...] = ()
 
     @property
     def known(self) -> bool:
         """Whether there is more than a bound."""
         return self.high_mib is not None
+
+
+@dataclass(frozen=True, slots=True)
+class DemandPart:
+    """One part of a demand, in MiB: weights, activations, what the samples take."""
+
+    name: str
+    low_mib: float
+    likely_mib: float
+    high_mib: float
 
 
 UNKNOWN_DEMAND = Demand(None, None, None, DemandSource.UNKNOWN)

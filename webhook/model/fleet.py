@@ -69,13 +69,16 @@ class Model:
     """One product of accelerator.
 
     `product` is the full name as nodes carry it (the most usual spelling where they differ), `name` what messages call
-    it, `memory_mib` the catalog's figure or None.
+    it. The figures are the catalog's, or None: memory as the driver reports it, dense BF16 compute and memory
+    bandwidth.
     """
 
     product: str
     name: str
     vendor: str
     memory_mib: int | None = None
+    bf16_tflops: float | None = None
+    bandwidth_gbps: float | None = None
 
     def __hash__(self) -> int:
         """One model a product in a fleet: hashing all of it would cost more than the look-up it serves."""

@@ -121,7 +121,7 @@ class ThresholdIndex:
     cut off.
     """
 
-    __slots__ = ("_slices", "present")
+    __slots__ = ("_slices", "_spans", "present")
 
     def __init__(self, amounts: Iterable[tuple[float, int]]) -> None:
         """From pairs of number and position."""
@@ -129,6 +129,7 @@ class ThresholdIndex:
         self.present = bits_of(list(by_position))
         self._slices = _sliced(by_position)
         """The lowest bit first; the last is never empty."""
+        self._spans: dict[int, tuple[int, int]] = {}
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ThresholdIndex):
@@ -189,10 +190,22 @@ class ThresholdIndex:
         return least
 
     def span(self, among: int) -> tuple[int, int] | None:
-        """The smallest and the largest number among these nodes; None where none of them has one."""
-        low = high = among & self.present
-        if not low:
+        """The smallest and the largest number among these nodes; None where none of them has one.
+
+        What was asked lately is remembered: jobs ask of the same nodes, those of a model, again and again.
+        """
+        among &= self.present
+        if not among:
             return None
+        known = self._spans.get(among)
+        if known is None:
+            if len(self._spans) >= _FEW:
+                self._spans.clear()
+            known = self._spans[among] = self._span(among)
+        return known
+
+    def _span(self, among: int) -> tuple[int, int]:
+        low = high = among
         least = most = 0
         for bits in reversed(self._slices):
             least <<= 1

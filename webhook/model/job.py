@@ -1,6 +1,6 @@
 """A training job as intake read it: what matters of the object, and nothing of its shape."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
@@ -25,7 +25,7 @@ class Coupling(StrEnum):
 
 
 class Edit(NamedTuple):
-    """A number in the object that a suggestion may change, and how a person writes it: flag, sign, number.
+    """A number, or a word, in the object that a suggestion may change, and how a person writes it: flag, sign, number.
 
     `path` points at the value; `prefix` and `suffix` are what stands around the number in the same string, so that
     prefix + number + suffix is the whole new string (`--per_device_train_batch_size=` in one argument, most of a shell
@@ -62,13 +62,13 @@ class Write:
     adds: bool = False
 
 
-def writes(changes: Iterable[tuple[Edit, int]]) -> tuple[Write, ...]:
-    """What to write so that each edit, with its companions, gets its number; to be applied in this order.
+def writes(changes: Iterable[tuple[Edit, int | str]]) -> tuple[Write, ...]:
+    """What to write so that each edit, with its companions, gets its number or word; to be applied in this order.
 
     Several numbers in one string become one write. Raises ValueError for an edit whose number no patch can reach.
     """
-    replaced: dict[Pointer, list[tuple[Edit, int]]] = {}
-    inserted: list[tuple[Pointer, Edit, int]] = []
+    replaced: dict[Pointer, list[tuple[Edit, int | str]]] = {}
+    inserted: list[tuple[Pointer, Edit, int | str]] = []
     for edit, number in _with_companions(changes):
         if edit.path is None:
             raise ValueError(f"{edit.flag}: no patch can reach it")
@@ -83,14 +83,15 @@ def writes(changes: Iterable[tuple[Edit, int]]) -> tuple[Write, ...]:
     )
 
 
-def _with_companions(changes: Iterable[tuple[Edit, int]]) -> Iterable[tuple[Edit, int]]:
+def _with_companions(changes: Iterable[tuple[Edit, int | str]]) -> Iterable[tuple[Edit, int | str]]:
     for edit, number in changes:
         yield edit, number
-        for other in edit.also:
-            yield other, (number + other.plus) * other.times
+        if isinstance(number, int):  # nothing follows a word
+            for other in edit.also:
+                yield other, (number + other.plus) * other.times
 
 
-def _rewritten(edits: list[tuple[Edit, int]]) -> str | int:
+def _rewritten(edits: list[tuple[Edit, int | str]]) -> str | int:
     first, number = edits[0]
     if not first.in_string:
         return number
@@ -171,6 +172,8 @@ class Overlay:
     terms_at: Pointer | None = None
     takes_selector: bool = True
     takes_affinity: bool = True
+    selected_at: Mapping[str, Pointer] = field(default_factory=dict)
+    """Of the keys of the nodeSelector in force, those that the object writes, and where."""
 
 
 class PatchShape(StrEnum):
@@ -213,11 +216,21 @@ class Role:
     placement: Placement
     spec: Pointer
     replicas: Edit | None = None
+    per_pod: Edit | None = None
+    """The number of devices of one pod, with the number of processes where that is told; None: one of them cannot be
+    changed, or they differ."""
     products: tuple[str, ...] = ()
     """The products that the claims of a pod name, as they are written there; none: any will do."""
     fraction: str = ""
     """The resource by which a pod asks for a part of each device's memory; empty where its devices are whole."""
     overlay: Overlay | None = None
+    apart: bool = False
+    """It has devices and no rank: what is decided for the ranks is not for it."""
+
+    @property
+    def decided(self) -> bool:
+        """Whether it is decided, and changed, with the others."""
+        return bool(self.devices) and not self.apart
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,6 +279,25 @@ class Told:
     launched: bool = False
 
 
+class Remedy(StrEnum):
+    """What a trainer can be told so that a run needs less memory: to compute activations again, to share weights and
+    states among ranks, to train adapters and nothing else."""
+
+    RECOMPUTE = "recompute"
+    SHARD = "shard"
+    ADAPTERS = "adapters"
+
+
+class Switch(NamedTuple):
+    """One way to tell a trainer otherwise, in every container that trains: `edits` with the word that each gets,
+    `change` as a person makes it. `says` is what it comes to, settings of `Told` by name."""
+
+    remedy: Remedy
+    change: str
+    edits: tuple[tuple[Edit, str], ...]
+    says: tuple[tuple[str, str], ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Program:
     """A program that a container runs, with the image it is in: its name and its arguments, as far as they can be read.
@@ -291,7 +323,8 @@ class Container:
 class TrainingJob:
     """One job. `name` is what to call it in a message (generateName followed by "*" where it has no name yet).
 
-    `coupling_because` says in a few words what decided the coupling. `started` is True once the kind's controller has
+    `coupling_because` says in a few words what decided the coupling, and `coupling_at` where that stands (empty where
+    it is something that is not there). `started` is True once the kind's controller has
     begun to run it; `suspended` while its suspend field holds it back. `annotations_are_a_map` says whether there is a
     metadata.annotations to add to. What is declared and the wish come from `samestep.dev/`
     annotations; whether they count is the policy's say.
@@ -303,8 +336,12 @@ class TrainingJob:
     roles: tuple[Role, ...]
     coupling: Coupling
     coupling_because: str
+    coupling_at: Pointer = ()
     batch: Batch = Batch()
     told: Told | None = None
+    switches: Callable[[], Sequence[Switch]] = field(default=tuple, repr=False, compare=False)
+    """How its trainer can be told otherwise, the least change of each remedy first. Asked by few: looked up when it
+    is."""
     programs: tuple[Program, ...] = ()
     """What the containers run that speak for the job: those with devices."""
     containers: tuple[Container, ...] = ()
@@ -336,5 +373,5 @@ class TrainingJob:
 
     @property
     def device_roles(self) -> tuple[Role, ...]:
-        """The roles that ask for devices; only these are decided and changed."""
-        return tuple(role for role in self.roles if role.devices)
+        """The roles that ask for devices, without those that stand apart; only these are decided and changed."""
+        return tuple(role for role in self.roles if role.decided)

@@ -14,7 +14,8 @@ class Pod:
     `node` is empty until it is bound. `requests` are CPU in thousandths under "cpu", everything else in whole units,
     and 1 under "pods". `created` is in seconds since the epoch. `record` is the pin that the pod itself carries, and
     `group` then what it shares with the pods that it belongs to, as in a `TrainingJob`: the name of its pod group, else
-    the uid of its controller, else empty.
+    the uid of its controller, else empty. `waits_for` is the label that names a GPU model and its value, by which the
+    nodeSelector keeps on that model a pod for which the scheduler has found no node, or which is held back from it.
     """
 
     uid: str
@@ -24,24 +25,34 @@ class Pod:
     requests: Mapping[str, int]
     created: int
     record: PinRecord | None = None
+    waits_for: tuple[str, str] | None = None
+
+    @property
+    def settled(self) -> bool:
+        """Whether it is known what it takes: a part of its node, or a place in the queue for a model."""
+        return bool(self.node) or self.waits_for is not None
 
 
 @dataclass(frozen=True, slots=True)
 class Promise:
     """A pin that this replica has given and whose pods are not bound yet.
 
-    `pods` pods of `job` in `namespace`, each with `devices` of `resource`, are to come to nodes of `product`. `job` is
-    empty where the name is still to be generated. `given_at` is in seconds since the epoch.
+    `pods` pods of `job` in `namespace`, each with `devices` of `resource`, are to come to nodes of one of `products`,
+    which are several where the job is pinned to models that count as one. `job` is empty where the name is still to be
+    generated. `given_at` is in seconds since the epoch.
     """
 
     given_at: float
     namespace: str
     job: str
-    product: str
+    products: tuple[str, ...]
     resource: str
     devices: int
     pods: int
 
+
+Queued: TypeAlias = Mapping[tuple[str, str, str], int]
+"""What pods without a node ask for, by resource and by the label and its value that keep them on one model."""
 
 Pinned: TypeAlias = Mapping[tuple[str, str], PinRecord]
 """By namespace and group, the pin of the oldest pod in view that carries one."""

@@ -1,5 +1,6 @@
 """What a review found and decided."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -23,23 +24,30 @@ class Verdict(StrEnum):
 class Out(StrEnum):
     """Why a candidate cannot be chosen, in the order in which reasons are told.
 
-    UNREACHABLE: one role's own selectors leave no node of this model. QUOTA: what the job's queue may hold there at the
-    most is less than the gang.
+    UNREACHABLE: one role's own selectors leave no node of this model. UNWISHED: the submitter asked for another. QUOTA:
+    what the job's queue may hold there at the most is less than the gang.
     """
 
     MEMORY = "memory"
     UNREACHABLE = "unreachable"
+    UNWISHED = "unwished"
     QUOTA = "quota"
     ROOM = "room"
+
+
+def named(models: Iterable[Model]) -> str:
+    """What messages call models that count as one."""
+    return " + ".join(model.name for model in models)
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
     """One model in the target pool, over all device roles, or several that count as one: `also` are the others.
 
-    `memory_mib` is the least that a node of it reports and `spread_percent` how much more the most generous one does;
-    `usable_mib` is the least less the policy's reserve. `devices` counts what its nodes offer *there*, `devices_now`
-    what is free *now* (None: the pods are not in view); `waits` where the gang fits there, and not into that.
+    `memory_mib` is the least that a node of it reports and `usable_mib` that less the policy's reserve. `devices`
+    counts what its nodes offer *there*, `devices_now` what is free *now* (None: the pods are not in view), and
+    `short_now` how many more than are free have been promised to others, or are waited for by pods without a node;
+    `waits` where the gang fits there, and not into that.
     `short_role` names the role that could not be placed, and `pods` how many of its pods could be. `risk`: the demand's
     high end with headroom exceeds what is usable; `unlikely`: its likely figure does.
     """
@@ -50,8 +58,8 @@ class Candidate:
     usable_mib: float
     devices: int
     devices_now: int | None = None
+    short_now: int = 0
     waits: bool = False
-    spread_percent: float = 0
     out: tuple[Out, ...] = ()
     short_role: str = ""
     pods: int = 0
@@ -62,6 +70,11 @@ class Candidate:
     @property
     def models(self) -> tuple[Model, ...]:
         return (self.model, *self.also)
+
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+        return named(self.models)
 
     @property
     def memory_out(self) -> bool:
@@ -87,7 +100,7 @@ class Pool:
     def smallest(self) -> Candidate | None:
         """The candidate with the least usable memory. Models without room for the gang count: unpinned ranks may land
         there."""
-        return min(self.candidates, key=lambda one: (one.usable_mib, one.model.name), default=None)
+        return min(self.candidates, key=lambda one: (one.usable_mib, one.name), default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +126,9 @@ class Straggler:
     """What ranks on two models cost one another, estimated from the catalog's figures.
 
     `slow` and `fast` are the models that are farthest apart. Of each step, the ranks on `fast` wait `least` to `most`
-    percent for those on `slow`, by bandwidth and by dense BF16 compute in whichever order; `unused_mib` is what every
-    rank on the larger of the models cannot use of its memory, since the micro-batch has to fit the smallest.
+    percent for those on `slow`, the one by bandwidth and the other by dense BF16 compute (`most_by_compute`);
+    `unused_mib` is what every rank on the largest of the models cannot use of its memory, since the micro-batch has to
+    fit the smallest.
     """
 
     slow: Model
@@ -122,6 +136,7 @@ class Straggler:
     least_percent: float
     most_percent: float
     unused_mib: float
+    most_by_compute: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,27 +151,45 @@ class Decision:
     findings: tuple[Finding, ...] = ()
     straggler: Straggler | None = None
 
+    @property
+    def candidate(self) -> Candidate | None:
+        """The candidate that was chosen: the one whose models are all that is left; None where none was."""
+        return next((one for one in self.pool.candidates if one.models == self.models), None)
+
 
 @dataclass(frozen=True, slots=True)
 class Suggestion:
     """A changed job that was decided again and admitted.
 
-    `kind` names its text, `facts` fill it. `operations` are the RFC 6902 operations that make the change.
+    `kind` names its text, `facts` fill it. `operations` are the RFC 6902 operations that make the change. It lands on
+    `model`; coupled ranks on `also` too, where several models are left for them.
     """
 
     kind: str
     model: Model
     facts: dict[str, str | int]
     operations: tuple[Operation, ...]
+    also: tuple[Model, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ExceptionUse:
+    """An exception ("namespace/name") that changed what a policy does: by it the job is out of the policy's scope or,
+    where there is a `code`, that code does not deny."""
+
+    policy: str
+    exception: str
+    code: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Review:
     """Everything that `review()` has to say about one request.
 
-    `verdict` is what the object gets, `would_be` what a Deny policy would have given. `job` is None where the object
-    is none of our business or could not be read as a job; `because` then says why. `micro_batch` is the one that the
-    demand was computed with.
+    `policy` is the one that steers (without a name where none matches). `verdict` is what the object gets, `would_be`
+    what it would get if every matching policy were a Deny policy; findings have the action that they have here. `job`
+    is None where the object is none of our business or could not be read as a job; `because` then says why, and also
+    where a job is left alone on its submitter's word. `micro_batch` is the one that the demand was computed with.
     """
 
     request: Request
@@ -171,3 +204,5 @@ class Review:
     because: str = ""
     language: Language = Language.EN
     """What people read of it is written in this."""
+    exceptions: tuple[ExceptionUse, ...] = ()
+    """Those that made a difference."""

@@ -9,12 +9,19 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Annotated, ClassVar
 
-from pydantic import BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic import BeforeValidator, ConfigDict, Field, JsonValue, StrictBool, StrictInt, WithJsonSchema
 
 from webhook.model.job import Coupling
 from webhook.model.request import Kind
 
 _CONFIG = ConfigDict(extra="forbid")
+
+
+def _checked(*checks: tuple[str, str, str]) -> ConfigDict:
+    """For the API server the checks of `__post_init__`: each a field to name, what must hold in CEL, and what is
+    said."""
+    rules: list[JsonValue] = [{"rule": rule, "message": said, "fieldPath": f".{field}"} for field, rule, said in checks]
+    return ConfigDict(extra="forbid", json_schema_extra={"x-kubernetes-validations": rules})
 
 
 def _split(path: object) -> object:
@@ -25,7 +32,7 @@ def _split(path: object) -> object:
 Path = Annotated[
     tuple[Annotated[str, Field(min_length=1, pattern=r"^[^\s'\"\\]+$")], ...],
     BeforeValidator(_split),
-    WithJsonSchema({"type": "string"}),
+    WithJsonSchema({"type": "string", "pattern": r"^([^\s'\"\\.]+(\.[^\s'\"\\.]+)*)?$"}),
 ]
 """A dotted path, split once at load. The empty path is the place from which it starts."""
 
@@ -73,14 +80,21 @@ class Roles:
     `fixed` are roles whose number of pods cannot be changed.
     """
 
-    __pydantic_config__: ClassVar[ConfigDict] = _CONFIG
+    __pydantic_config__: ClassVar[ConfigDict] = _checked(
+        (
+            "name",
+            "(self.each == 'One') == (has(self.name) && self.name != '')",
+            "goes with each: One, and only with it",
+        ),
+        ("most", "!has(self.most) || has(self.scales)", "goes with scales:"),
+    )
     at: Path
     each: Each
     template: Path
     pods: tuple[Path, ...] = ()
-    default: Annotated[int, Field(ge=0)] = 1
+    default: Annotated[StrictInt, Field(ge=0)] = 1
     name: str = ""
-    named: Path = ("name",)
+    named: Annotated[Path, Field(json_schema_extra={"default": "name"})] = ("name",)
     runs: Path | None = None
     times: tuple[Path, ...] = ()
     beside: Path | None = None
@@ -115,7 +129,13 @@ class Holds:
 
     `kind` is "Kind.version.group" for what is held as a template or a runtime."""
 
-    __pydantic_config__: ClassVar[ConfigDict] = _CONFIG
+    __pydantic_config__: ClassVar[ConfigDict] = _checked(
+        (
+            "kind",
+            "(self.held in ['Template', 'Runtime']) == (has(self.kind) && self.kind != '')",
+            "goes with held: Template or Runtime, and only with these",
+        ),
+    )
     at: Path
     each: Each
     held: HeldAs
@@ -131,7 +151,13 @@ class Holds:
 class ByField:
     """A place that means another coupling: some values there, or that anything is there at all."""
 
-    __pydantic_config__: ClassVar[ConfigDict] = _CONFIG
+    __pydantic_config__: ClassVar[ConfigDict] = _checked(
+        (
+            "values",
+            "(has(self.values) && size(self.values) > 0) != has(self.there)",
+            "values: or there:, one of them",
+        ),
+    )
     at: Path
     values: dict[str, Coupling] = field(default_factory=dict)
     there: Coupling | None = None
@@ -148,7 +174,7 @@ class CouplingRule:
 
     __pydantic_config__: ClassVar[ConfigDict] = _CONFIG
     several: Coupling
-    by: tuple[ByField, ...] = ()
+    by: Annotated[tuple[ByField, ...], Field(max_length=32)] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,32 +195,50 @@ class Workload:
 
     `suspend` is a path whose value, true or not empty, holds the job back; `started` one whose value, if not empty,
     says that the controller has begun to run it (None: it has, unless it is held back). `together` is the path of how
-    many pods of all roles must run; `apart` are roles that are no ranks; `scripts` the paths of command lines outside
-    the pods. `processes` is the path of the processes per node; `environment` what the controller itself sets in each
-    container. `selector_only`: of a template that may change, only nodeSelector and tolerations may; `narrows_only`:
-    selectors and affinity may only be added to. `only_with` names an annotation without which the kind is none of ours.
-    `queues` are the paths of fields that name the job's queue, by its system (queues.yaml).
+    many pods of all roles must run; `apart` are roles that are no ranks, but for those for which `joining` has a path,
+    where that is true; `scripts` the paths of command lines outside the pods. `processes` is the path of the processes
+    per node; `environment` what the controller itself sets in each container. `selector_only`: of a template that may
+    change, only nodeSelector and tolerations may; `narrows_only`: selectors and affinity may only be added to.
+    `only_with` names an annotation without which the kind is none of ours. `queues` are the paths of fields that name
+    the job's queue, by its system (queues.yaml).
     """
 
-    __pydantic_config__: ClassVar[ConfigDict] = _CONFIG
-    kind: Annotated[str, Field(pattern=_KIND)]
-    group: Annotated[str, Field(pattern=_GROUP)]
-    versions: Annotated[tuple[Annotated[str, Field(pattern=_LABEL)], ...], Field(min_length=1)]
+    __pydantic_config__: ClassVar[ConfigDict] = _checked(
+        (
+            "roles",
+            (
+                "[has(self.roles) && size(self.roles) > 0, has(self.holds) && size(self.holds) > 0, has(self.runtime)]"
+                ".filter(shape, shape).size() == (self.children == 'Serving' ? 0 : 1)"
+            ),
+            "one of roles:, holds: and runtime:, or children: Serving",
+        ),
+        (
+            "coupling",
+            "((has(self.roles) && size(self.roles) > 0) || has(self.runtime)) == has(self.coupling)",
+            "goes with roles: or runtime:",
+        ),
+    )
+    kind: Annotated[str, Field(pattern=_KIND, max_length=63)]
+    group: Annotated[str, Field(pattern=_GROUP, max_length=253)]
+    versions: Annotated[
+        tuple[Annotated[str, Field(pattern=_LABEL, max_length=63)], ...], Field(min_length=1, max_length=8)
+    ]
     plural: Annotated[str, Field(pattern=_LABEL)]
     children: Children
     source: str
-    roles: tuple[Roles, ...] = ()
-    holds: tuple[Holds, ...] = ()
+    roles: Annotated[tuple[Roles, ...], Field(max_length=32)] = ()
+    holds: Annotated[tuple[Holds, ...], Field(max_length=32)] = ()
     runtime: Path | None = None
     coupling: CouplingRule | None = None
-    cluster_scoped: bool = False
+    cluster_scoped: StrictBool = False
     suspend: Path | None = None
     started: Path | None = None
     template: Template = Template.FREE
-    selector_only: bool = False
-    narrows_only: bool = False
+    selector_only: StrictBool = False
+    narrows_only: StrictBool = False
     together: Path | None = None
     apart: frozenset[str] = frozenset()
+    joining: dict[str, Path] = field(default_factory=dict)
     scripts: tuple[Path, ...] = ()
     processes: Path | None = None
     environment: frozenset[str] = frozenset()
@@ -208,6 +252,8 @@ class Workload:
             raise ValueError("one of roles:, holds: and runtime:, or children: Serving")
         if bool(self.roles or self.runtime) != (self.coupling is not None):
             raise ValueError("coupling: goes with roles: or runtime:")
+        if not self.joining.keys() <= self.apart:
+            raise ValueError("joining: names roles that are not in apart:")
 
     @property
     def elastic(self) -> bool:

@@ -4,7 +4,7 @@ replayed from a dump."""
 from dataclasses import dataclass, field
 
 from webhook.model.fleet import Fleet
-from webhook.model.pods import Pinned, Promise
+from webhook.model.pods import Pinned, Promise, Queued
 from webhook.model.policy import Policy
 from webhook.model.queues import NO_QUEUES, Queues
 from webhook.model.rules import Namespaces, Rules
@@ -16,7 +16,7 @@ from webhook.model.workload import Workloads
 class World:
     fleet: Fleet
     policy: Policy
-    """Steers and gates every job where `rules` is None."""
+    """Steers and gates every job where `rules` is None or holds no policy, not even one that cannot be read."""
     surroundings: Surroundings = field(default_factory=lambda: NOTHING_IN_VIEW)
     kinds: Workloads | None = None
     """The kinds of job that can be read; None: those of the catalog."""
@@ -24,8 +24,11 @@ class World:
     """The pins that this replica has given lately and whose pods are not bound yet."""
     pinned: Pinned = field(default_factory=dict)
     """The pins of pods that belong together."""
+    queued: Queued = field(default_factory=dict)
+    """What pods wait for that are to come to one model."""
     rules: Rules | None = None
-    """What the platform team has written down; None: `policy` for every job, and no pools."""
+    """What the platform team has written down; None: `policy` for every job, and no pools. Never changed, only swapped
+    whole: what policies match is remembered by it."""
     namespaces: Namespaces = field(default_factory=dict)
     """The labels of the namespaces in view."""
     queues: Queues = NO_QUEUES

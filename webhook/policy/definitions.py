@@ -1,30 +1,87 @@
-"""The CustomResourceDefinitions of our kinds, as manifests/crds has them."""
+"""The CustomResourceDefinitions of our kinds, as manifests/crds has them, and their schemas for editors, as schemas/
+has them."""
 
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import yaml
 from pydantic import BaseModel
 
-from webhook.catalog.additions import Accelerator, AcceleratorSpec
+from webhook.catalog.additions import Accelerator
+from webhook.policy.accelerator_pool import AcceleratorPool
+from webhook.policy.exception import TrainingPolicyException
+from webhook.policy.policy_test import PolicyTest
 from webhook.policy.structural import Schema, structural
+from webhook.policy.training_policy import TrainingPolicy
 
 GROUP = "samestep.dev"
 VERSION = "v1alpha1"
+_DIALECT = "https://json-schema.org/draft/2020-12/schema"
+_READY = '.status.conditions[?(@.type=="Ready")].status'
 
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """`model` reads the whole object, `spec` its spec. `columns` are what `kubectl get` shows, by title the path."""
+    """`columns` are what `kubectl get` shows: the type and the path by title, the last of them only with `-o wide`
+    where `wide` says how many."""
 
     model: type[BaseModel]
-    spec: type[BaseModel]
     plural: str
-    scope: str
-    columns: dict[str, str]
+    short: str
+    columns: Mapping[str, tuple[str, str]]
+    wide: int = 0
+    namespaced: bool = False
 
 
-_KINDS = (_Kind(Accelerator, AcceleratorSpec, "accelerators", "Cluster", {"Product": "product", "Memory": "memory"}),)
+_KINDS = (
+    _Kind(
+        Accelerator,
+        "accelerators",
+        "accel",
+        {"Product": ("string", ".spec.product"), "Memory": ("string", ".spec.memory")},
+    ),
+    _Kind(
+        AcceleratorPool,
+        "acceleratorpools",
+        "apool",
+        {
+            "Order": ("integer", ".spec.order"),
+            "Max": ("integer", ".spec.capacity.max"),
+            "Queue": ("string", ".spec.inject.queueName"),
+            "Ready": ("string", _READY),
+        },
+    ),
+    _Kind(
+        TrainingPolicy,
+        "trainingpolicies",
+        "tpol",
+        {
+            "Priority": ("integer", ".spec.priority"),
+            "Action": ("string", ".spec.validationActions[0]"),
+            "Ready": ("string", _READY),
+            "Pin": ("string", ".spec.pin.when"),
+            "Likeness": ("string", ".spec.likeness.require"),
+            "Room": ("string", ".spec.room"),
+        },
+        wide=3,
+    ),
+    _Kind(
+        TrainingPolicyException,
+        "trainingpolicyexceptions",
+        "tpex",
+        {
+            "Policies": ("string", ".spec.policies"),
+            "Until": ("string", ".spec.until"),
+            "Ready": ("string", _READY),
+            "Codes": ("string", ".spec.codes"),
+            "Reason": ("string", ".spec.reason"),
+        },
+        wide=2,
+        namespaced=True,
+    ),
+)
 
 
 def definitions() -> dict[str, str]:
@@ -32,9 +89,16 @@ def definitions() -> dict[str, str]:
     return {f"{one.plural}.{GROUP}.yaml": _yaml(_definition(one)) for one in _KINDS}
 
 
+def schemas() -> dict[str, str]:
+    """The JSON Schema of each kind, by the name of its file: the name that kubeconform and its like look for."""
+    models: tuple[type[BaseModel], ...] = (*(one.model for one in _KINDS), PolicyTest)
+    return {f"{one.__name__.lower()}_{VERSION}.json": _json(one) for one in models}
+
+
 def _definition(one: _Kind) -> dict[str, Any]:
     kind = one.model.__name__
-    columns = [{"name": name, "type": "string", "jsonPath": f".spec.{path}"} for name, path in one.columns.items()]
+    schema = structural(one.model)
+    has_status = "status" in schema["properties"]
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
@@ -46,39 +110,69 @@ def _definition(one: _Kind) -> dict[str, Any]:
                 "listKind": f"{kind}List",
                 "plural": one.plural,
                 "singular": kind.lower(),
+                "shortNames": [one.short],
                 "categories": ["samestep"],
             },
-            "scope": one.scope,
+            "scope": "Namespaced" if one.namespaced else "Cluster",
             "versions": [
                 {
                     "name": VERSION,
                     "served": True,
                     "storage": True,
-                    "additionalPrinterColumns": [
-                        *columns,
-                        {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
-                    ],
-                    "schema": {"openAPIV3Schema": _schema(one)},
+                    **({"subresources": {"status": {}}} if has_status else {}),
+                    "additionalPrinterColumns": _columns(one),
+                    "schema": {"openAPIV3Schema": _of_object(schema)},
                 }
             ],
         },
     }
 
 
-def _schema(one: _Kind) -> Schema:
+def _columns(one: _Kind) -> list[dict[str, Any]]:
+    columns: list[dict[str, Any]] = [
+        {"name": title, "type": of, "jsonPath": path} for title, (of, path) in one.columns.items()
+    ]
+    for column in columns[len(columns) - one.wide :]:
+        column["priority"] = 1
+    return [*columns, {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}]
+
+
+def _of_object(schema: Schema) -> Schema:
+    """The API server has rules of its own for the head of an object, and takes no others but for its name."""
+    head: Schema = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"type": "object"}}
+    rest = {name: part for name, part in schema["properties"].items() if name not in head}
+    required = [name for name in schema["required"] if name not in head]
     return {
         "type": "object",
-        "description": one.model.__doc__,
-        "required": ["spec"],
-        "properties": {
-            "apiVersion": {"type": "string"},
-            "kind": {"type": "string"},
-            "metadata": {"type": "object"},
-            "spec": structural(one.spec),
-        },
+        "description": schema["description"],
+        **({"required": required} if required else {}),
+        "properties": head | rest,
     }
 
 
 def _yaml(definition: dict[str, Any]) -> str:
     told = "# Generated from the models that read our kinds: make docs\n"
-    return told + yaml.safe_dump(definition, sort_keys=False, width=120)
+    return told + yaml.dump(definition, Dumper=_Plain, sort_keys=False, width=120)
+
+
+class _Plain(yaml.SafeDumper):
+    def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002
+        return True
+
+
+def _json(model: type[BaseModel]) -> str:
+    return (
+        json.dumps({"$schema": _DIALECT} | _for_editors(model.model_json_schema()), ensure_ascii=False, indent=2) + "\n"
+    )
+
+
+def _for_editors(schema: Any) -> Any:  # noqa: ANN401 - any JSON
+    """Without what only the API server takes, and without titles, which say again what the field is called."""
+    if isinstance(schema, list):
+        return [_for_editors(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    kept = {key: one for key, one in schema.items() if not key.startswith("x-kubernetes-")}
+    if isinstance(kept.get("title"), str):
+        del kept["title"]
+    return {key: _for_editors(one) for key, one in kept.items()}

@@ -6,7 +6,9 @@ from pydantic import ValidationError
 
 from webhook.catalog.strict_yaml import YamlError, load_all
 from webhook.model.policy import Policy
-from webhook.policy.training_policy import TrainingPolicy, faults
+from webhook.model.rules import Rules
+from webhook.policy.parts import faults
+from webhook.policy.training_policy import TrainingPolicy
 
 
 class PolicyError(Exception):
@@ -16,15 +18,34 @@ class PolicyError(Exception):
 def load_policy(path: Path) -> Policy:
     """The one TrainingPolicy in a file or a directory of YAML files.
 
-    Raises PolicyError where there is none, more than one (which of several steers is not built yet), or a bad one.
+    Raises PolicyError where there is none, more than one (whoever asks decides no job), or a bad one.
     """
-    files = (
-        sorted(one for one in path.glob("*.y*ml") if not one.name.endswith(".test.yaml")) if path.is_dir() else [path]
-    )
-    found = [policy for one in files for policy in _policies(one)]
+    found = _found(path)
     if len(found) != 1:
         raise PolicyError(f"{path}: expected one TrainingPolicy, found {len(found)}")
     return found[0]
+
+
+def load_rules(path: Path) -> Rules:
+    """Every TrainingPolicy in a file or a directory of YAML files. Files have no age: of equal priority, the first by
+    name steers.
+
+    Raises PolicyError where there is none, a bad one, or two of one name.
+    """
+    found = sorted(_found(path), key=lambda one: (-one.priority, one.name))
+    names = [one.name for one in found]
+    if not found:
+        raise PolicyError(f"{path}: expected a TrainingPolicy, found none")
+    if twice := next((one for one in names if names.count(one) > 1), ""):
+        raise PolicyError(f"{path}: two policies are named {twice}")
+    return Rules(tuple(found))
+
+
+def _found(path: Path) -> list[Policy]:
+    files = (
+        sorted(one for one in path.glob("*.y*ml") if not one.name.endswith(".test.yaml")) if path.is_dir() else [path]
+    )
+    return [policy for one in files for policy in _policies(one)]
 
 
 def _policies(file: Path) -> list[Policy]:

@@ -31,9 +31,10 @@ _KEPT = frozenset(
         "type",
     }
 )
-_DROPPED = frozenset({"$defs", "default", "deprecated", "discriminator", "examples", "title"})
-"""Said elsewhere, or of no use to the API server. Defaults are ours to fill in: stored in an object they would stay
-those of the release that was running then."""
+_DROPPED = frozenset({"$defs", "deprecated", "discriminator", "examples", "title"})
+"""Said elsewhere, or of no use to the API server."""
+_NOTHING: tuple[object, ...] = (None, "", [], {})
+"""Defaults that a field need not be there for."""
 
 _DEEPEST = 32
 
@@ -70,11 +71,21 @@ def _converted(written: Mapping[str, Any], defs: Mapping[str, Any], path: tuple[
             made |= {key.removeprefix("exclusive").lower(): value, key: True}
         elif key == "uniqueItems":
             made["x-kubernetes-list-type"] = "set"
-        elif key not in _DROPPED:
+        elif key not in (*_DROPPED, "default"):
             raise StructuralError(f"{'.'.join(path)}: no structural schema has {key}")
+    if (default := _default(one, made)) is not None:
+        made["default"] = default
     if "type" not in made and "x-kubernetes-int-or-string" not in made:
         made["x-kubernetes-preserve-unknown-fields"] = True
     return made
+
+
+def _default(one: Mapping[str, Any], made: Schema) -> object:
+    """What the API server fills in; None for nothing. Of an object with fields it is `{}`, which these fill in turn."""
+    said = one.get("default")
+    if "properties" not in made:
+        return None if said in _NOTHING else said
+    return {} if said and any("default" in field for field in made["properties"].values()) else None
 
 
 def _resolved(written: Mapping[str, Any], defs: Mapping[str, Any], path: tuple[str, ...]) -> Mapping[str, Any]:

@@ -9,11 +9,14 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from webhook.cluster.world import Worlds
-from webhook.model.verdict import Review
+from webhook.model.request import Stage
+from webhook.model.verdict import Review, Verdict
 from webhook.server.tls import ServingCertificate
 
 # From a tenth of a millisecond to past the mutating webhook's timeout of 2 s.
 _BUCKETS = (0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
+_PARTS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+_GIBIBYTES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 
 
 class Metrics:
@@ -26,11 +29,37 @@ class Metrics:
             "samestep_reviews", "Reviews answered.", ("stage", "verdict", "policy"), registry=registry
         )
         self._findings = Counter("samestep_findings", "Findings told.", ("stage", "code"), registry=registry)
+        self._would_be = Counter(
+            "samestep_would_be",
+            "Reviews answered with something else than if every policy denied, by what that would have been.",
+            ("stage", "verdict", "policy"),
+            registry=registry,
+        )
+        self._exceptions = Counter(
+            "samestep_exceptions_used",
+            "Times that a TrainingPolicyException made a difference; code is empty for a job out of scope.",
+            ("policy", "code"),
+            registry=registry,
+        )
         self._duration = Histogram(
             "samestep_review_duration_seconds",
             "From the head of an admission request to its answer.",
             ("stage",),
             buckets=_BUCKETS,
+            registry=registry,
+        )
+        self._mixed_waits = Histogram(
+            "samestep_mixed_job_wait_ratio",
+            "Of jobs mixed on purpose: the most of a step that fast ranks wait for slow ones, as estimated.",
+            ("policy",),
+            buckets=_PARTS,
+            registry=registry,
+        )
+        self._mixed_unused = Histogram(
+            "samestep_mixed_job_unused_memory_bytes",
+            "Of jobs mixed on purpose: what the GPU with the most memory has above the one with the least.",
+            ("policy",),
+            buckets=[gibibytes << 30 for gibibytes in _GIBIBYTES],
             registry=registry,
         )
         self.handler_runs = Counter(
@@ -48,7 +77,21 @@ class Metrics:
         self._reviews.labels(stage, review.verdict.value, review.policy.name).inc()
         for finding in review.decision.findings:
             self._findings.labels(stage, finding.code).inc()
+        if review.would_be is not review.verdict:
+            self._would_be.labels(stage, review.would_be.value, review.policy.name).inc()
+        for use in review.exceptions:
+            self._exceptions.labels(use.policy, use.code).inc()
         self._duration.labels(stage).observe(duration_s)
+        if review.request.stage is Stage.MUTATE and not review.request.dry_run:
+            self._count_mixed(review)
+
+    def _count_mixed(self, review: Review) -> None:
+        """A job that runs on several models although its ranks are coupled, where what that costs can be estimated."""
+        on_purpose = any(finding.code == "SST306" for finding in review.decision.findings)
+        estimate = review.decision.straggler
+        if on_purpose and review.verdict is not Verdict.DENY and estimate is not None:
+            self._mixed_waits.labels(review.policy.name).observe(estimate.most_percent / 100)
+            self._mixed_unused.labels(review.policy.name).observe(estimate.unused_mib * (1 << 20))
 
     def text(self) -> bytes:
         """In the text format of Prometheus."""

@@ -6,11 +6,14 @@ places in `_SOURCES` too, as DemandSource says.
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from math import floor
 
-from webhook.model.demand import UNKNOWN_DEMAND, Demand, DemandSource, bound
+from webhook.catalog.accelerators import accelerators
+from webhook.model.demand import UNKNOWN_DEMAND, Demand, DemandPart, DemandSource, bound
+from webhook.model.finding import Phrase
 from webhook.model.job import Reading, TrainingJob
 from webhook.model.policy import Policy
-from webhook.sizing.from_job import Unsizable, bound_of, training_of
+from webhook.sizing.from_job import Sizable, Unsizable, bound_of, training_of
 from webhook.sizing.table import entry_for
 
 
@@ -37,9 +40,62 @@ def size(job: TrainingJob, policy: Policy, micro_batch: int | None = None) -> Si
     for source in _SOURCES:
         found = source(job, policy, batch)
         if isinstance(found, Demand):
-            return Sized(found, batch, missing if found.known else missing or "samestep.dev/memory-per-device")
+            capped = _capped(found, job, policy)
+            return Sized(capped, batch, missing if capped.known else missing or "samestep.dev/memory-per-device")
         missing = missing or found
-    return Sized(UNKNOWN_DEMAND, batch, missing or "samestep.dev/memory-per-device")
+    return Sized(_capped(UNKNOWN_DEMAND, job, policy), batch, missing or "samestep.dev/memory-per-device")
+
+
+def sized_for_mib(said: str | float) -> float | None:
+    """The memory, in MiB as a device reports it, that `samestep.dev/sized-for` stands for; None for a model of which
+    the catalog has none."""
+    if not isinstance(said, str):
+        return said
+    known = accelerators().product(said)
+    return known.memory_mib if known else None
+
+
+def _capped(demand: Demand, job: TrainingJob, policy: Policy) -> Demand:
+    """The demand of a batch that was tuned on a device is no more than that device takes without a risk.
+
+    Smaller devices are a risk then and never out, whatever else was read: a figure above the cap was wrong, and must
+    not do better than one just below it.
+    """
+    said = job.wishes.sized_for if policy.model else None
+    memory = None if said is None else sized_for_mib(said)
+    if memory is None:
+        return demand
+    most = float(max(floor((memory - policy.reserve_mib) / (1 + policy.headroom_percent / 100)), 0))
+    low, likely, high = (
+        None if mib is None else min(mib, most) for mib in (demand.low_mib, demand.likely_mib, demand.high_mib)
+    )
+    source = demand.source if demand.known else DemandSource.SIZED_FOR
+    of = f"{said} ({memory / 1024:.1f} GiB)" if isinstance(said, str) else f"{memory / 1024:.1f} GiB"
+    assumptions = (*demand.assumptions, Phrase("sized_for", {"of": of}))
+    return Demand(low, likely, most if high is None else high, source, may_deny=False, assumptions=assumptions)
+
+
+def parts_of(job: TrainingJob, policy: Policy, demand: Demand, batch: Reading | None) -> tuple[DemandPart, ...]:
+    """What the `demand` that `size` found with this micro-batch is made of; nothing where it is one figure."""
+    if demand.source is DemandSource.ESTIMATED and batch is not None:
+        found = training_of(job, batch.value)
+        parts = found.estimate().parts if isinstance(found, Sizable) else ()
+        return tuple(DemandPart(one.name.value, one.low_mib, one.likely_mib, one.high_mib) for one in parts)
+    if demand.source is DemandSource.DECLARED and job.declared.per_device_mib is None:
+        fixed, each = job.declared.fixed_mib or 0, job.declared.per_sample_mib or 0
+    elif demand.source is DemandSource.TABLED and (place := entry_for(job, policy.tabled)) is not None:
+        fixed, each = policy.tabled[place].fixed_mib, policy.tabled[place].per_sample_mib or 0
+    else:
+        return ()
+    samples = _linear(job, demand.source, 0, each, batch)
+    if not each or isinstance(samples, str) or samples.low_mib is None:
+        return ()
+    assert samples.likely_mib is not None
+    assert samples.high_mib is not None
+    return (
+        DemandPart("fixed", fixed, fixed, fixed),
+        DemandPart("samples", samples.low_mib, samples.likely_mib, samples.high_mib),
+    )
 
 
 def _declared(job: TrainingJob, policy: Policy, batch: Reading | None) -> Demand | str:
@@ -65,7 +121,7 @@ def _tabled(job: TrainingJob, policy: Policy, batch: Reading | None) -> Demand |
     found = _linear(job, DemandSource.TABLED, entry.fixed_mib, entry.per_sample_mib or 0, batch)
     if isinstance(found, str):
         return found
-    return replace(found, assumptions=(f"memory.declared[{place}] of the policy",))
+    return replace(found, assumptions=(Phrase("tabled", {"place": place}),))
 
 
 def _linear(

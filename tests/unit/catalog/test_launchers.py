@@ -1,4 +1,4 @@
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from importlib.resources import files
 
 import pytest
@@ -7,6 +7,7 @@ from pydantic import ValidationError
 
 from webhook.catalog.flags import Means
 from webhook.catalog.launchers import launchers, read_launchers
+from webhook.model.job import Remedy
 from webhook.sizing.training import Attention, Checkpointing, Loss, Method, Offload, Optimizer, Parallel, Precision
 
 FILE = """
@@ -103,6 +104,37 @@ def test_a_family_has_the_flags_of_the_one_that_it_extends() -> None:
     assert "--per_device_train_batch_size" in special.training
     with pytest.raises(ValueError, match="one: there is no 'two' to extend"):
         read_launchers(FILE.replace("name: one", "name: one, extends: two"))
+
+
+def test_what_a_remedy_writes_is_read_by_the_same_parser() -> None:
+    known = launchers()
+    parsers = [*known.trainers.parsers.values(), *known.launcher_settings.values(), *known.formats.values()]
+    says = {
+        Remedy.RECOMPUTE: {"full", "selective"},
+        Remedy.SHARD: {"zero1", "zero2", "zero3", "fsdp", ""},
+        Remedy.ADAPTERS: {"lora"},
+    }
+    seen = set()
+    for parser in parsers:
+        for remedy, turns in parser.remedies.items():
+            first = turns[0]
+            table = parser.says[first.flags[0]]
+            assert not isinstance(table, str)
+            for word in (one for words in first.words.values() for one in words):
+                written = [table[known_as] for one in word.split() or ["true"] if (known_as := _as_in(table, one))]
+                assert {one[1] if one else "" for one in written} & says[remedy], (parser.name, first.flags[0], word)
+                seen.add((parser.name, remedy))
+    assert {remedy for _, remedy in seen} == set(Remedy)
+    assert known.trainers.parsers["LLaMA-Factory"].remedies[Remedy.SHARD]
+
+
+def _as_in(table: Mapping[str, object], word: str) -> str:
+    return word if word in table else word.casefold()
+
+
+def test_a_remedy_that_nobody_knows_is_named() -> None:
+    with pytest.raises(ValidationError, match="remedies"):
+        read_launchers(FILE.replace("name: one", "name: one, remedies: {pray: {--size: {a: b}}}"))
 
 
 @pytest.mark.parametrize(

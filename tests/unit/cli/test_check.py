@@ -213,6 +213,7 @@ SHAPE: Json = {
 KEYS = {
     *SHAPE,
     *("source", "verdict", "wouldBe", "policy", "outside", "models", "patch", "findings", "suggestions"),
+    "straggler",
 }
 
 
@@ -235,16 +236,33 @@ def test_every_key_is_always_there(check: Check, output: str) -> None:
             assert item[name] is None or set(item[name]) == keys
         for one in item["pool"]["candidates"]:
             assert set(one) == {
-                *("model", "memoryMib", "usableMib", "nodes", "devicesThere", "devicesNow"),
+                *("model", "models", "memoryMib", "usableMib", "nodes", "devicesThere", "devicesNow"),
                 *("feasible", "because", "chosen"),
             }
         for one in item["findings"]:
             assert set(one) == {"code", "severity", "field", "message"}
         for one in item["suggestions"]:
-            assert set(one) == {"change", "field", "value", "model", "patch"}
+            assert set(one) == {"change", "field", "value", "model", "models", "patch"}
         for one in (item["job"] or {"roles": []})["roles"]:
-            assert set(one) == {"name", "pods", "gang", "device", "devices"}
+            assert set(one) == {"name", "pods", "gang", "apart", "device", "devices"}
     assert document["items"][3]["suggestions"] != []
+
+
+def test_what_mixing_would_cost_is_told_of_a_pinned_job(check: Check) -> None:
+    result = check(PINNED, options=("-o", "json"))
+    (item,) = listed(result)["items"]
+    assert item["straggler"] == {
+        "slow": RTX_5090.product,
+        "fast": RTX_PRO_6000.product,
+        "leastPercent": 0,
+        "leastBy": "bandwidth",
+        "mostPercent": 55,
+        "mostBy": "compute",
+        "unusedMib": RTX_PRO_6000.memory_mib - RTX_5090.memory_mib,
+    }
+    told = "RTX-5090 ranks would make the RTX-PRO-6000-Blackwell-Server ranks wait 0–55 % of each step"
+    assert told in check(PINNED).stdout
+    assert told not in check(DENIED).stdout
 
 
 def test_the_figures_of_a_pinned_job_are_those_of_the_decision(check: Check) -> None:
@@ -418,3 +436,41 @@ def test_accelerators_count_beside_the_jobs_and_beside_the_nodes(check: Check, t
     assert answer(PINNED, fleet=only_new) == ("Admit", [])
     assert answer(PINNED, fleet=and_accelerator) == ("Pin", ["NVIDIA-New"])
     assert answer(PINNED, new, fleet=only_new) == ("Pin", ["NVIDIA-New"])
+
+
+def named(name: str, **spec: Any) -> Json:  # noqa: ANN401 - fields of a spec
+    metadata = {"name": name}
+    return {"apiVersion": "samestep.dev/v1alpha1", "kind": "TrainingPolicy", "metadata": metadata, "spec": spec}
+
+
+def test_several_policies_gate_and_the_first_by_name_steers(check: Check, tmp_path: Path) -> None:
+    folder = tmp_path / "policies"
+    folder.mkdir()
+    (folder / "a.yaml").write_text(yaml.safe_dump(named("b-denies")))
+    (folder / "b.yaml").write_text(yaml.safe_dump(named("a-warns", validationActions=["Warn"])))
+    result = check(DENIED, options=("--policies", str(folder), "-o", "json"))
+    (item,) = listed(result)["items"]
+    assert (result.exit_code, item["verdict"], item["policy"]) == (1, "Deny", "a-warns")
+
+
+def test_two_policies_of_one_name_are_refused(check: Check, tmp_path: Path) -> None:
+    file = tmp_path / "policies.yaml"
+    file.write_text(yaml.safe_dump_all([named("twice"), named("twice")]))
+    result = check(DENIED, options=("--policies", str(file)))
+    assert (result.exit_code, "two policies are named twice" in result.stderr) == (2, True)
+
+
+def test_a_file_without_a_policy_is_refused(check: Check, tmp_path: Path) -> None:
+    file = tmp_path / "policies.yaml"
+    file.write_text("---\n")
+    result = check(DENIED, options=("--policies", str(file)))
+    assert (result.exit_code, "found none" in result.stderr) == (2, True)
+
+
+def test_messages_are_in_the_language_that_is_asked_for(check: Check) -> None:
+    text = check(DENIED, options=("--lang", "ko")).stdout
+    assert "SST201 메모리 부족: " in text
+    assert "samestep explain SST201 --lang ko" in text
+    (item,) = listed(check(DENIED, options=("--lang", "ko", "-o", "json")))["items"]
+    assert item["findings"][0]["message"].startswith("메모리 부족: ")
+    assert check(DENIED, options=("--lang", "en")).stdout == check(DENIED).stdout

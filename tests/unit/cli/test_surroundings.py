@@ -40,7 +40,7 @@ def test_the_pins_of_pods_that_belong_together_are_in_view(tmp_path: Path) -> No
     record = json.dumps({"key": "k", "values": ["v"], "policy": "p"})
     metadata = {"labels": {"scheduling.x-k8s.io/pod-group": "g"}, "annotations": {"samestep.dev/pinned": record}}
     known = offline([written(tmp_path, NODE, raw_pod("first", "", **metadata))])
-    assert siblings(known.pinned, "team-a", "g") == PinRecord("k", ("v",), "p")
+    assert siblings(known.usage.pinned, "team-a", "g") == PinRecord("k", ("v",), "p")
 
 
 def test_what_may_add_nodes_is_told_with_the_fleet(tmp_path: Path) -> None:

@@ -2,12 +2,14 @@
 
 from dataclasses import replace
 
-from tests.samples import ask, demo_nodes, fleet, job, pytorchjob
+from controlplane.nodes import H100, RTX_PRO_6000
+from tests.samples import ask, demo_nodes, fleet, job, nodes, pytorchjob
 from webhook.cluster.world import Worlds
 from webhook.model.fleet import Fleet
 from webhook.model.pods import Pod, Promise
 from webhook.model.policy import Policy
 from webhook.model.request import Stage
+from webhook.model.rules import Rules
 from webhook.model.verdict import Review, Verdict
 
 GPU = "nvidia.com/gpu"
@@ -36,7 +38,22 @@ def bound(node: str, **changes: object) -> Pod:
 def test_a_pin_promises_what_the_job_asks_for() -> None:
     worlds, outcome, _ = given()
     product = outcome.decision.models[0].product
-    assert promises(worlds) == (Promise(1000.0, "team-a", "ddp", product, GPU, devices=2, pods=4),)
+    assert promises(worlds) == (Promise(1000.0, "team-a", "ddp", (product,), GPU, devices=2, pods=4),)
+
+
+def test_a_pin_to_models_that_count_as_one_promises_devices_of_any_of_them() -> None:
+    known = fleet([*demo_nodes(), *nodes((H100, 2, 4))])
+    policy = Policy(classes=((RTX_PRO_6000.product, H100.product),))
+    outcome = ask(pytorchjob(memory_per_device="44Gi"), known, policy=policy)
+    worlds = Worlds(policy, known)
+    worlds.promise(outcome)
+    both = (H100.product, RTX_PRO_6000.product)
+    assert promises(worlds) == (Promise(1000.0, "team-a", "ddp", both, GPU, devices=2, pods=4),)
+    for node in known.nodes:
+        before = sum(one.pods for one in promises(worlds))
+        worlds.settled(bound(node.name))
+        kept = node.labels["nvidia.com/gpu.product"] in both
+        assert before - sum(one.pods for one in promises(worlds)) == int(kept)
 
 
 def test_a_dry_run_the_validating_stage_and_an_admission_promise_nothing() -> None:
@@ -59,12 +76,12 @@ def test_what_is_bound_is_no_longer_promised() -> None:
         bound(here, created=900),
         bound(here, requests={GPU: 1, "pods": 1}),
     ):
-        worlds.bound(stranger)
+        worlds.settled(stranger)
     assert promises(worlds)[0].pods == 4
-    worlds.bound(bound(here))
+    worlds.settled(bound(here))
     assert promises(worlds)[0].pods == 3
     for _ in range(5):
-        worlds.bound(bound(here))
+        worlds.settled(bound(here))
     assert promises(worlds) == ()
 
 
@@ -82,3 +99,20 @@ def test_old_promises_are_forgotten_as_new_ones_come() -> None:
     worlds, outcome, _ = given()
     worlds.promise(replace(outcome, request=replace(outcome.request, now=1061.0)))
     assert [one.given_at for one in promises(worlds)] == [1061.0]
+
+
+def test_rules_are_swapped_whole_and_namespaces_beside_them() -> None:
+    worlds = Worlds(Policy("default"), fleet(demo_nodes()))
+    before = worlds.current
+    rules = Rules((Policy("one", model_labels=("gpu-type",)), Policy("two", stale_after_s=60)))
+    worlds.rule(rules)
+    worlds.name({"team-a": {"team": "a"}})
+    now = worlds.current
+    assert before is not None
+    assert now is not None
+    assert before.rules is None
+    assert now.rules is rules
+    assert now.namespaces == {"team-a": {"team": "a"}}
+    assert (worlds.policy.model_labels, worlds.policy.stale_after_s) == (("gpu-type",), 60)
+    worlds.rule(Rules())
+    assert worlds.policy == Policy("default")

@@ -4,6 +4,7 @@ from typing import Any
 
 from controlplane.nodes import A100_80GB, H100, gpu_node
 from tests.samples import USER, codes, pod, products, pytorchjob
+from webhook.decision.notes import Tell, untold
 from webhook.fleet.build import build_fleet
 from webhook.fleet.nodes import read_node
 from webhook.model.fleet import Fleet, Listed, Node
@@ -40,7 +41,7 @@ def fleet() -> Fleet:
     )
 
 
-def ask(*expressions: str, memory: str = "44Gi") -> Review:
+def ask(*expressions: str, memory: str = "44Gi", tell: Tell = untold) -> Review:
     spec = pod(gpus=0, resourceClaims=[{"name": "gpus", "resourceClaimTemplateName": "four-gpus"}])
     spec["containers"][0]["resources"] = {"claims": [{"name": "gpus"}]}
     selectors = [{"cel": {"expression": one}} for one in expressions]
@@ -48,7 +49,7 @@ def ask(*expressions: str, memory: str = "44Gi") -> Review:
     claim = {"spec": {"spec": {"devices": {"requests": [{"name": "r", "exactly": exactly}]}}}}
     job = pytorchjob(spec, memory_per_device=memory)
     request = Request(KIND, "CREATE", job, namespace="team-a", user=USER, now=1000.0)
-    return review(request, World(fleet(), Policy(), {TEMPLATE: claim}))
+    return review(request, World(fleet(), Policy(), {TEMPLATE: claim}), tell)
 
 
 def test_a_job_that_claims_devices_is_pinned_to_one_model() -> None:

@@ -14,8 +14,8 @@ from webhook.fleet.build import Used, build_fleet
 from webhook.fleet.nodes import read_node
 from webhook.model.demand import Demand, DemandSource
 from webhook.model.fleet import Model
-from webhook.model.pods import Promise
-from webhook.model.policy import Policy, RoomRule, Strategy
+from webhook.model.pods import Promise, Queued
+from webhook.model.policy import PinWhen, Policy, RoomRule, Strategy
 from webhook.model.request import Kind, Request
 from webhook.model.verdict import Candidate, Review, Verdict
 from webhook.model.world import World
@@ -43,11 +43,12 @@ def ask(
     objects: list[Json] | None = None,
     policy: Policy | None = None,
     promises: tuple[Promise, ...] = (),
+    queued: Queued | None = None,
 ) -> Review:
     read = (read_node(one) for one in objects or FLEET)
     fleet = build_fleet((one for one in read if one is not None), used=used)
     request = Request(Kind("kubeflow.org", "v1", "PyTorchJob"), "CREATE", obj, namespace="team-a", now=1000.0)
-    return review(request, World(fleet, policy or Policy(), promises=promises))
+    return review(request, World(fleet, policy or Policy(), promises=promises, queued=queued or {}))
 
 
 JOB = pytorchjob(memory_per_device="20Gi")
@@ -104,8 +105,30 @@ def test_unknown_memory_goes_to_the_larger_card_where_it_has_room_now() -> None:
     unknown = pytorchjob()
     assert products(ask(unknown, {})) == [LARGE]
     assert products(ask(unknown, busy(LARGE, 4, 0))) == [SMALL]
-    # None has room now: most devices there.
-    assert products(ask(unknown, busy(LARGE, 1, 0) | busy(SMALL, 4, 4, 4))) == [SMALL]
+    # None has room now: most that is left.
+    assert products(ask(unknown, busy(LARGE, 1, 0) | busy(SMALL, 4, 4, 4))) == [LARGE]
+
+
+@pytest.mark.parametrize("obj", [JOB, pytorchjob()], ids=["declared", "unknown"])
+def test_where_the_gang_fits_nowhere_now_the_shorter_queue_is_taken(obj: Json) -> None:
+    full = busy(SMALL, 4, 4, 4) | busy(LARGE, 4, 4)
+    label = f"{GPU}.product"
+    for queued, model in (((0, 0), SMALL), ((8, 0), LARGE), ((8, 16), SMALL), ((16, 8), LARGE)):
+        waiting = {(GPU, label, SMALL): queued[0], (GPU, label, LARGE): queued[1]}
+        assert products(ask(obj, full, queued=waiting)) == [model]
+
+
+def test_pods_that_wait_for_what_nobody_has_are_in_nobodys_way() -> None:
+    full = busy(SMALL, 4, 4, 4) | busy(LARGE, 4, 4)
+    label = f"{GPU}.product"
+    strange: Queued = {(GPU, "no-such-label", SMALL): 80, ("no/device", label, SMALL): 80, (GPU, label, "x"): 80}
+    assert products(ask(JOB, full, queued=strange)) == [SMALL]
+
+
+def test_a_queue_for_pods_that_do_not_fit_keeps_nobody_from_what_is_free() -> None:
+    # The scheduler has passed over these pods; a job that fits goes before them.
+    waiting: Queued = {(GPU, f"{GPU}.product", SMALL): 80}
+    assert products(ask(JOB, busy(LARGE, 4, 4), queued=waiting)) == [SMALL]
 
 
 def test_a_strategy_of_the_policy_chooses_among_those_that_fit_now() -> None:
@@ -120,7 +143,7 @@ def test_a_policy_that_ignores_room_does_not_rank_by_it() -> None:
 
 
 def promised(product: str, pods: int = 1, *, given_at: float = 990.0, job: str = "other") -> tuple[Promise, ...]:
-    return (Promise(given_at, "team-a", job, product, GPU, 4, pods),)
+    return (Promise(given_at, "team-a", job, (product,), GPU, 4, pods),)
 
 
 def test_what_is_promised_is_not_free() -> None:
@@ -128,6 +151,60 @@ def test_what_is_promised_is_not_free() -> None:
     assert products(ask(JOB, {}, promises=promised(SMALL, 2))) == [LARGE]
     outcome = ask(JOB, {}, promises=promised(SMALL, 2))
     assert {one.devices_now for one in outcome.decision.pool.candidates} == {4, 8}
+
+
+def test_what_is_promised_of_models_that_count_as_one_is_free_of_none_of_them() -> None:
+    """Which of them it will be is not known: two jobs would wait for the same devices otherwise."""
+    either = (replace(promised(SMALL, 2)[0], products=(LARGE, SMALL)),)
+    outcome = ask(JOB, {}, promises=either)
+    assert {one.devices_now for one in outcome.decision.pool.candidates} == {4, 0}
+    together = ask(JOB, {}, promises=either, policy=Policy(classes=((SMALL, LARGE),)))
+    assert [one.devices_now for one in together.decision.pool.candidates] == [12]
+    # Of two promises to a class each counts once.
+    twice = (*promised(SMALL), *promised(LARGE), *either)
+    together = ask(JOB, {}, promises=twice, policy=Policy(classes=((SMALL, LARGE),)))
+    assert [one.devices_now for one in together.decision.pool.candidates] == [4]
+
+
+def test_no_room_now_is_told_of_the_model_that_was_chosen() -> None:
+    full = busy(SMALL, 4, 4, 1) | busy(LARGE, 4, 4)
+    outcome = ask(JOB, full)
+    assert products(outcome) == [SMALL]
+    assert (
+        warnings(outcome)[1]
+        == "SST402 no room now for 8 GPUs (4 pods with 2 each): RTX-5090 has 3 of 12 free; it waits"
+    )
+    assert "SST402" not in codes(ask(JOB, busy(SMALL, 4, 4, 4)))
+    assert "SST402" not in codes(ask(JOB, None))
+
+
+def test_devices_that_are_free_in_pieces_are_no_room() -> None:
+    pieces = busy(SMALL, 1, 1, 1) | busy(LARGE, 4, 4)
+    outcome = ask(pytorchjob(pod(gpus=4), workers=2, memory_per_device="20Gi"), pieces)
+    told = "SST402 no room now for 8 GPUs (2 pods with 4 each): RTX-5090 has 9 free, but apart; it waits"
+    assert warnings(outcome)[1] == told
+
+
+def test_no_room_now_is_told_also_where_one_model_is_there() -> None:
+    outcome = ask(JOB, busy(LARGE, 4, 0), objects=FLEET[3:])
+    assert (outcome.verdict, codes(outcome)) == (Verdict.ADMIT, ["SST402"])
+
+
+@pytest.mark.parametrize(
+    ("changes", "policy"),
+    [({"suspend": True}, Policy()), ({}, Policy(room=RoomRule.IGNORE))],
+    ids=["held back by a queue", "room is ignored"],
+)
+def test_no_room_now_is_no_news_where_nothing_waits_for_it(changes: Json, policy: Policy) -> None:
+    obj = pytorchjob(memory_per_device="20Gi")
+    obj["spec"]["runPolicy"] = changes
+    assert "SST402" not in codes(ask(obj, busy(SMALL, 4, 4, 4) | busy(LARGE, 4, 4), policy=policy))
+
+
+def test_a_mix_on_purpose_has_the_room_of_all_its_models_now() -> None:
+    mixing = Policy(pin_when=PinWhen.NEVER)
+    assert "SST402" not in codes(ask(JOB, busy(SMALL, 4, 4) | busy(LARGE, 4), policy=mixing))
+    assert "SST402" in codes(ask(JOB, busy(SMALL, 4, 4, 1) | busy(LARGE, 4), policy=mixing))
 
 
 def test_a_promise_is_over_after_a_minute() -> None:

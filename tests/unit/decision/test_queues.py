@@ -11,6 +11,11 @@ from tests.samples import Json, ask, codes, fleet, job, patched, pod, products, 
 from webhook.answer.message import message
 from webhook.answer.response import patch
 from webhook.answer.warnings import warnings
+from webhook.decision.notes import Criterion, Tried, Unpinned
+from webhook.decision.story import Listener, Story
+from webhook.fleet.build import build_fleet
+from webhook.fleet.limits import ByFlavors
+from webhook.fleet.nodes import read_node
 from webhook.model.fleet import Fleet
 from webhook.model.policy import PinWhen, Policy, RoomRule
 from webhook.model.queues import Queues
@@ -337,8 +342,12 @@ def test_always_pins_the_flavors_that_are_left_and_never_pins_none() -> None:
     always = ask(ONE, NODES, queues=queues, policy=Policy(pin_when=PinWhen.ALWAYS))
     assert always.decision.pin is not None
     assert (always.decision.pin.key, always.decision.pin.values) == (OWN, ("large", "small"))
-    never = ask(LARGE_ONLY, NODES, queues=queues, policy=Policy(pin_when=PinWhen.NEVER))
-    assert (never.verdict, products(never)) == (Verdict.ADMIT, [LARGE])
+    never = Policy(pin_when=PinWhen.NEVER)
+    outcome = ask(ONE, NODES, queues=queues, policy=never)
+    assert (outcome.verdict, products(outcome), variants(outcome)) == (Verdict.ADMIT, [SMALL, LARGE], [])
+    # Nothing keeps Kueue off the small flavor.
+    assert (denied := ask(LARGE_ONLY, NODES, queues=queues, policy=never)).verdict is Verdict.DENY
+    assert variants(denied) == ["SST201/mixed"]
 
 
 def test_one_node_is_kept_off_a_small_flavor_by_the_flavors_label() -> None:
@@ -347,6 +356,97 @@ def test_one_node_is_kept_off_a_small_flavor_by_the_flavors_label() -> None:
     outcome = ask(single, NODES, queues=queues)
     assert (outcome.verdict, selectors(outcome)) == (Verdict.PIN, [{OWN: "large"}])
     assert_settled(outcome, NODES, queues)
+
+
+ALIKE = Policy(classes=((SMALL, A100_80GB.product),))
+
+
+def test_a_flavor_of_models_that_count_as_one_is_left_to_kueue() -> None:
+    known = [*NODES, *labelled(A100_80GB, 2, gpu="small")]
+    queues = read(*BY_OWN, *EIGHT_EACH)
+    assert len(products(ask(ONE, known, queues=queues))) == 1
+    outcome = ask(ONE, known, queues=queues, policy=ALIKE)
+    assert (outcome.verdict, products(outcome)) == (Verdict.ADMIT, [A100_80GB.product, SMALL, LARGE])
+    # One of the two lacks the memory: the flavor is no longer one candidate's.
+    apart = ask(LARGE_ONLY, known, queues=queues, policy=ALIKE)
+    a100 = A100_80GB.product
+    assert (products(apart), selectors(apart)) == ([a100], [{PRODUCT: a100, OWN: "small"}])
+    for one in (outcome, apart):
+        assert_settled(one, known, queues, ALIKE)
+
+
+def test_kueue_is_kept_off_the_flavors_that_were_not_asked_for() -> None:
+    queues = read(*BY_OWN, *EIGHT_EACH)
+    wish = queued(job(memory_per_device="20Gi", model="RTX-5090"))
+    outcome = ask(wish, NODES, queues=queues)
+    assert (outcome.verdict, products(outcome), selectors(outcome)) == (Verdict.PIN, [SMALL], [{OWN: "small"}])
+    assert_settled(outcome, NODES, queues)
+
+
+def test_what_may_be_mixed_is_not_where_a_queue_gives_one_flavor() -> None:
+    allowing = Policy(allow_mixed=True)
+    single = queued(job(memory_per_device="20Gi", allow_mixed="a trial"))
+    queues = read(*BY_OWN, *EIGHT_EACH)
+    outcome = ask(single, NODES, queues=queues, policy=allowing)
+    assert (outcome.verdict, variants(outcome)) == (Verdict.ADMIT, [])
+    podsets = two_podsets()
+    podsets["metadata"]["annotations"]["samestep.dev/allow-mixed"] = "a trial"
+    assert variants(ask(podsets, NODES, queues=queues, policy=allowing)) == ["SST306"]
+
+
+@pytest.mark.parametrize("suspend", [True, False])
+def test_what_is_taken_now_is_no_news_in_a_queue(suspend: bool) -> None:
+    nodes_read = [node for one in NODES if (node := read_node(one)) is not None]
+    known = build_fleet(nodes_read, used={node.name: {GPU: 4, "pods": 1} for node in nodes_read})
+    inside = queued(job(memory_per_device="44Gi"), suspend=suspend)
+    assert "SST402" not in codes(ask(inside, known, queues=read(*BY_OWN, *EIGHT_EACH)))
+    assert "SST402" in codes(ask(job(memory_per_device="44Gi"), known))
+
+
+def test_a_suggestion_names_one_model_where_the_queue_chooses() -> None:
+    queues = read(*BY_OWN, queue({"small": 4, "large": 4}), local())
+    outcome = ask(queued(job(memory_per_device="20Gi")), NODES, queues=queues)
+    (suggested,) = (one for one in outcome.suggestions if one.kind.startswith("replicas"))
+    assert (suggested.model.product, suggested.also) == (SMALL, ())
+
+
+def story_of(obj: Json, known: list[Json], queues: Queues) -> Story:
+    heard = Listener()
+    story = heard.story(ask(obj, known, queues=queues, tell=heard))
+    assert story is not None
+    return story
+
+
+def test_the_story_says_what_the_queue_leaves() -> None:
+    queues = read(*BY_OWN, *EIGHT_EACH)
+    (landing,) = story_of(ONE, [*NODES, *labelled(A100_80GB, 2)], queues).landings
+    last = landing.steps[-1]
+    assert (last.limit, last.before, last.left) == (ByFlavors(("small", "large"), last.limit.nodes), 6, 4)
+    assert story_of(ONE, NODES, queues).unpinned is Unpinned.QUEUE
+    assert Out.QUOTA in [one.reason for one in story_of(ONE, NODES, queues).gates]
+
+
+def test_the_story_says_by_which_labels_the_queue_can_be_kept_to_the_chosen() -> None:
+    kept = story_of(LARGE_ONLY, NODES, read(*BY_OWN, *EIGHT_EACH)).keys
+    assert kept is not None
+    assert [(one.key, one.tried, one.values) for one in kept.keys] == [(OWN, Tried.SEPARATES, ("large",))]
+    beside = story_of(LARGE_ONLY, ZONES, BY_ZONE).keys
+    assert beside is not None
+    assert [(one.key, one.tried) for one in beside.keys][:2] == [("zone", Tried.BESIDE), (PRODUCT, Tried.SEPARATES)]
+    assert beside.pin is not None
+    assert beside.pin.key == PRODUCT
+
+
+def test_a_candidate_that_the_queue_may_miss_comes_last() -> None:
+    # Nothing tells the flavor of the large model from the others but its taint.
+    taint = {"key": "spot", "value": "true", "effect": "NoSchedule"}
+    known = [*labelled(RTX_PRO_6000, 4, taints=[taint]), *labelled(RTX_5090, 2, gpu="small")]
+    tolerated = flavor("spot", nodeTaints=[taint], tolerations=[{"key": "spot", "operator": "Exists"}])
+    queues = read(tolerated, BY_OWN[0], queue({"spot": 99, "small": 99}), local())
+    story = story_of(two_podsets(), known, queues)
+    assert story.chosen is not None
+    assert story.chosen.narrowed[0].criterion is Criterion.QUEUE
+    assert [one.model.product for one in story.chosen.narrowed[0].left] == [SMALL]
 
 
 @pytest.mark.parametrize("declared", ["20Gi", "44Gi"])

@@ -20,8 +20,8 @@ def test_all_spellings_of_a_product_are_one_model_called_by_the_most_usual() -> 
         ]
     )
     column = fleet.devices["nvidia.com/gpu"]
-    small = Model("NVIDIA-A100-SXM4-40GB", "A100-SXM4-40GB", "NVIDIA", 40960)
-    large = Model("NVIDIA-A100-SXM4-80GB", "A100-SXM4-80GB", "NVIDIA", 81920)
+    small = Model("NVIDIA-A100-SXM4-40GB", "A100-SXM4-40GB", "NVIDIA", 40960, 312, 1555)
+    large = Model("NVIDIA-A100-SXM4-80GB", "A100-SXM4-80GB", "NVIDIA", 81920, 312, 2039)
     assert column.models == {small: 0b0111, large: 0b1000}
     assert column.memory.span(column.models[small]) == (40536, 40960)
 

@@ -3,7 +3,8 @@ import json
 import pytest
 
 from tests.unit.intake.jobs import annotated, container, job, read
-from webhook.model.job import Coupling, DeclaredMemory, PinRecord, TrainingJob
+from webhook.answer.wording import own_sentence
+from webhook.model.job import Coupling, DeclaredMemory, PinRecord, TrainingJob, Wishes
 
 
 def declaring(**annotations: object) -> TrainingJob:
@@ -27,6 +28,19 @@ def test_the_micro_batch_and_the_coupling_are_read() -> None:
     assert found.findings == ()
 
 
+def test_what_is_asked_for_is_read() -> None:
+    found = declaring(model=" NVIDIA H100 80GB HBM3", pool="a", ignore=" a reason ", allow_mixed="x" * 1000)
+    assert found.wishes == Wishes(model="NVIDIA H100 80GB HBM3", pool="a", ignore="a reason", allow_mixed="x" * 256)
+    assert found.findings == ()
+
+
+@pytest.mark.parametrize(
+    ("written", "read"), [("80Gi", 81920.0), ("1Mi", 1.0), ("RTX-4090", "RTX-4090"), ("4090", "4090"), (" L4 ", "L4")]
+)
+def test_a_job_is_sized_for_a_memory_or_a_model(written: str, read: str | float) -> None:
+    assert declaring(sized_for=written).wishes.sized_for == read
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [
@@ -43,14 +57,27 @@ def test_the_micro_batch_and_the_coupling_are_read() -> None:
         ("micro-batch", 64),
         ("coupling", "synchronous"),
         ("coupling", "Serving"),
+        ("model", ""),
+        ("model", "-"),
+        ("model", "a/b"),
+        ("model", "x" * 64),
+        ("model", 7),
+        ("pool", " "),
+        ("sized-for", ""),
+        ("sized-for", "0"),
+        ("sized-for", "-1Gi"),
+        ("ignore", ""),
+        ("ignore", " \n"),
+        ("ignore", True),
+        ("allow-mixed", ""),
     ],
 )
 def test_one_that_cannot_be_read_is_a_finding_on_a_job_that_is_read_all_the_same(name: str, value: object) -> None:
     found = declaring(**{name.replace("-", "_"): value})
     (finding,) = found.findings
     assert (finding.code, finding.where) == ("SST106", f"metadata.annotations[samestep.dev/{name}]")
-    assert str(finding.facts["problem"]).startswith(f"samestep.dev/{name}: expected ")
-    assert found.declared == DeclaredMemory()
+    assert own_sentence(finding).startswith(f"unreadable annotation samestep.dev/{name}: expected ")
+    assert (found.declared, found.wishes) == (DeclaredMemory(), Wishes())
     assert found.batch.declared is None
 
 
@@ -63,11 +90,11 @@ def test_an_unknown_key_is_told_with_the_one_that_may_be_meant() -> None:
     (finding,) = declaring(microbatch="64").findings
     assert (finding.code, finding.variant, finding.facts["meant"]) == (
         "SST101",
-        "annotation",
+        "annotation-like",
         "samestep.dev/micro-batch",
     )
     (finding,) = declaring(zzzzzzzzzz="").findings
-    assert finding.facts["meant"] == ""
+    assert (finding.variant, finding.facts["meant"]) == ("annotation", "")
 
 
 def test_many_unknown_keys_are_told_in_part() -> None:

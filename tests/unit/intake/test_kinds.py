@@ -320,6 +320,21 @@ def test_a_launcher_that_works_too_is_a_rank() -> None:
     assert launched["command"][2] == "16"
 
 
+def test_a_launcher_that_does_not_work_itself_is_no_rank_and_speaks_for_the_workers_all_the_same() -> None:
+    launcher = {"template": template(container("mpirun", "-np", "16", "python", "t.py", gpus=1))}
+    found = read(mpi_job(launcher), MPI_JOBS[1])
+    assert [role.name for role in found.device_roles] == ["Worker"]
+    assert (found.coupling, found.coupling_because, found.findings) == (Coupling.SYNCHRONOUS, "mpirun -np=16", ())
+    assert [role.name for role in read(mpi_job(launcher), MPI_JOBS[0]).device_roles] == ["Launcher", "Worker"]
+
+
+def test_a_launcher_without_workers_is_the_job() -> None:
+    launcher = {"template": template(container("mpirun", "-np", "8", "python", "t.py", gpus=8))}
+    found = read(mpi_job(launcher, worker={"replicas": 0}), MPI_JOBS[1])
+    assert [role.name for role in found.device_roles] == ["Launcher", "Worker"]
+    assert found.coupling is Coupling.ONE_NODE
+
+
 # Volcano.
 
 
@@ -434,10 +449,24 @@ def test_parameter_servers_and_evaluators_of_a_tf_job_are_no_ranks() -> None:
         name: {"template": template(container("x", gpus=1))} for name in ("PS", "Chief", "Evaluator")
     }
     found = read({"metadata": {}, "spec": {"tfReplicaSpecs": roles}}, TF_JOB)
-    assert [role.name for role in found.device_roles] == ["PS", "Chief", "Evaluator"]
+    assert [role.name for role in found.device_roles] == ["Chief"]
+    assert [role.name for role in found.roles if role.apart] == ["PS", "Evaluator"]
     assert found.coupling is Coupling.SINGLE  # the chief alone is a rank, with one device
     roles["Worker"] = {"replicas": 3, "template": template(container("x", gpus=1))}
     assert read({"metadata": {}, "spec": {"tfReplicaSpecs": roles}}, TF_JOB).coupling is Coupling.SYNCHRONOUS
+    del roles["Chief"], roles["Worker"]
+    alone = read({"metadata": {}, "spec": {"tfReplicaSpecs": roles}}, TF_JOB)
+    assert [role.name for role in alone.device_roles] == ["PS", "Evaluator"]
+
+
+def test_the_batch_of_an_evaluator_is_not_that_of_the_ranks() -> None:
+    roles = {
+        name: {"replicas": 2, "template": template(container("x", f"--per_device_train_batch_size={batch}", gpus=1))}
+        for name, batch in (("Worker", 8), ("Evaluator", 64))
+    }
+    found = read({"metadata": {}, "spec": {"tfReplicaSpecs": roles}}, TF_JOB)
+    assert found.batch.micro is not None
+    assert (found.batch.micro.value, found.findings) == (8, ())
 
 
 def test_an_elastic_paddle_job_needs_only_its_least_workers() -> None:

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from tests.samples import Json, pod
+from webhook.answer.wording import own_sentence
 from webhook.intake.pods import PodError, read_pod
 from webhook.model.job import PinRecord
 from webhook.model.pods import Pod
@@ -60,11 +61,39 @@ def test_a_pod_that_carries_a_pin_tells_with_whom_it_belongs(metadata: Json, gro
 def test_a_pod_that_cannot_be_read_says_where() -> None:
     spec = pod(gpus=2)
     spec["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] = "two"
-    with pytest.raises(PodError, match=r"spec\.containers\[0\]\.resources\.limits.*: expected a quantity"):
+    with pytest.raises(PodError) as fault:
         read_pod(raw(spec=spec))
+    place = "spec.containers[0].resources.limits[nvidia.com/gpu]"
+    assert own_sentence(fault.value.finding) == f'{place}: expected a quantity, got "two"'
 
 
 def test_what_is_no_pod_at_all_takes_a_place_and_nothing_else() -> None:
     empty = read_pod({})
     assert empty is not None
     assert (empty.node, dict(empty.requests)) == ("", {"pods": 1})
+
+
+WAITING = ("nvidia.com/gpu.product", "NVIDIA-L40S")
+
+
+@pytest.mark.parametrize(
+    ("selector", "condition", "expected"),
+    [
+        ({"zone": "b", WAITING[0]: WAITING[1]}, {"status": "False", "reason": "Unschedulable"}, WAITING),
+        ({WAITING[0]: WAITING[1]}, {"status": "False", "reason": "SchedulingGated"}, WAITING),
+        ({WAITING[0]: WAITING[1]}, {"status": "True"}, None),
+        ({WAITING[0]: WAITING[1]}, None, None),
+        ({"zone": "b"}, {"status": "False"}, None),
+        ({WAITING[0]: 5}, {"status": "False"}, None),
+        (None, {"status": "False"}, None),
+    ],
+)
+def test_a_pod_that_the_scheduler_has_passed_over_waits_for_the_model_it_selects(
+    selector: Json | None, condition: Json | None, expected: tuple[str, str] | None
+) -> None:
+    waiting = raw("Pending", {"nodeSelector": selector})
+    del waiting["spec"]["nodeName"]
+    waiting["status"]["conditions"] = [None, {"type": "PodScheduled", **condition} if condition else "x"]
+    found = read_pod(waiting)
+    assert found is not None
+    assert found.waits_for == expected

@@ -90,7 +90,7 @@ def test_words_that_are_not_known_may_hold_flags() -> None:
     ("command", "trainer", "known_by"),
     [
         (RUN, "Hugging Face Trainer", "--per_device_train_batch_size and --optim"),
-        (("trl", "sft", "--bf16"), "Hugging Face Trainer", "trl sft"),
+        (("trl", "sft", "--bf16"), "TRL", "trl sft"),
         (
             ("python", "src/train.py", *HF, "--stage", "sft"),
             "LLaMA-Factory",

@@ -11,7 +11,8 @@ from webhook.model.policy import Policy
 from webhook.model.request import Kind
 from webhook.model.workload import Each
 from webhook.policy.kinds import kinds_of
-from webhook.policy.training_policy import TrainingPolicy, faults
+from webhook.policy.parts import faults
+from webhook.policy.training_policy import TrainingPolicy
 
 ENTRY = """
 kind: TrainingRun

@@ -60,6 +60,7 @@ def schema_of(annotation: object) -> object:
                             "description": "What it is.",
                             "pattern": "^[a-z]+$",
                             "maxLength": 9,
+                            "default": "a",
                         }
                     },
                 },
@@ -71,9 +72,33 @@ def test_what_has_a_structural_form_gets_it(annotation: object, schema: dict[str
     assert schema_of(annotation) == schema
 
 
-def test_a_default_makes_a_field_optional_and_is_not_written() -> None:
-    assert structural(Part).keys() == {"type", "properties"}
-    assert "default" not in structural(Part)["properties"]["text"]
+class Whole(BaseModel):
+    part: Part = Part()
+    empty: str = ""
+    none: str | None = None
+    several: tuple[str, ...] = ()
+    values: dict[str, int] = {"a": 1}
+    off: bool = False
+    needed: int
+
+
+def test_a_default_makes_a_field_optional_and_is_written_where_it_says_something() -> None:
+    schema = structural(Whole)
+    defaults = {name: field["default"] for name, field in schema["properties"].items() if "default" in field}
+    assert schema["required"] == ["needed"]
+    assert defaults == {"part": {}, "values": {"a": 1}, "off": False}
+    assert schema["properties"]["part"]["properties"]["text"]["default"] == "a"
+
+
+def test_a_part_with_nothing_to_fill_in_is_not_filled_in() -> None:
+    class Outer(BaseModel):
+        inner: Inner = Inner()
+
+    assert "default" not in structural(Outer)["properties"]["inner"]
+
+
+class Inner(BaseModel):
+    text: str = ""
 
 
 @pytest.mark.parametrize(

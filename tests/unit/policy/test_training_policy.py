@@ -1,5 +1,6 @@
 """`TrainingPolicy` as YAML: what it resolves to, and what is refused."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,8 @@ from pydantic import ValidationError
 from webhook.model.job import Coupling
 from webhook.model.policy import PinWhen, Policy, RoomRule, Strategy, TabledMemory, UnknownNodes, ValidationAction
 from webhook.policy.load import PolicyError, load_policy
-from webhook.policy.training_policy import TrainingPolicy, faults
+from webhook.policy.parts import Selector, faults
+from webhook.policy.training_policy import TrainingPolicy
 
 DEFAULT = Path(__file__).parents[3] / "policies" / "one-model-per-job.yaml"
 
@@ -32,9 +34,17 @@ def test_the_policy_that_is_written_out_equals_the_built_in_default() -> None:
 
 def test_the_policy_that_is_written_out_names_every_field_that_has_a_default_value() -> None:
     written = yaml.safe_load(DEFAULT.read_text())["spec"]
-    assert written == TrainingPolicy.model_validate(_document()).spec.model_dump(
-        mode="json", by_alias=True, exclude_none=True
-    )
+    default = TrainingPolicy.model_validate(_document()).spec.model_dump(mode="json", by_alias=True, exclude_none=True)
+    nothing = Selector().model_dump(mode="json", by_alias=True)
+    default["match"] = {name: {} if value == nothing else value for name, value in default["match"].items()}
+    assert written == default
+
+
+def test_the_policy_that_is_written_out_names_its_schema_for_editors() -> None:
+    told = DEFAULT.read_text().splitlines()[0]
+    assert told.startswith("# yaml-language-server: $schema=")
+    schema = json.loads((DEFAULT.parent / told.partition("=")[2]).read_text())
+    assert schema["properties"]["kind"]["const"] == "TrainingPolicy"
 
 
 def test_every_setting_arrives() -> None:
@@ -100,7 +110,7 @@ def test_the_table_arrives_in_mib_and_in_its_order() -> None:
     first = {"match": {"image": "*/vision*", "args": {"--arch": "resnet50", "--amp": "*"}}, "fixed": "2.5Gi"}
     second = {"match": {"model": "*llama*"}, "fixed": "20Gi", "perSample": "96Mi"}
     assert resolved(memory={"declared": [first, second]}).tabled == (
-        TabledMemory(2560, None, "*/vision*", "", (("--arch", "resnet50"), ("--amp", "*"))),
+        TabledMemory(2560, None, "*/vision*", "", (("--amp", "*"), ("--arch", "resnet50"))),
         TabledMemory(20480, 96, "", "*llama*"),
     )
 
@@ -119,8 +129,8 @@ def test_the_table_arrives_in_mib_and_in_its_order() -> None:
         ({"match": {"images": "*"}, "fixed": "2Gi"}, "match.images"),
         ({"match": {"args": ["--arch"]}, "fixed": "2Gi"}, "match.args"),
         ({"match": {"args": {"--lr": 0.1}}, "fixed": "2Gi"}, "match.args.--lr"),
-        ({"match": {"args": {"": "x"}}, "fixed": "2Gi"}, "match.args..[key]"),
-        ({"match": {"args": {"--a b": "x"}}, "fixed": "2Gi"}, "match.args.--a b.[key]"),
+        ({"match": {"args": {"": "x"}}, "fixed": "2Gi"}, "match.args"),
+        ({"match": {"args": {"--a b": "x"}}, "fixed": "2Gi"}, "match.args"),
     ],
 )
 def test_a_bad_entry_of_the_table_is_refused_by_its_place(entry: dict[str, object], field: str) -> None:
@@ -146,7 +156,7 @@ def test_a_bad_entry_of_the_table_is_refused_by_its_place(entry: dict[str, objec
         ({"room": "Maybe"}, "spec.room"),
         ({"unknownNodes": True}, "spec.unknownNodes"),
         ({"annotations": {"declare": "perhaps"}}, "spec.annotations.declare"),
-        ({"likeness": {}}, "spec.likeness"),
+        ({"likeness": {"requires": "Model"}}, "spec.likeness.requires"),
     ],
 )
 def test_a_value_or_field_that_is_not_known_is_refused_by_name(spec: dict[str, object], field: str) -> None:
@@ -160,7 +170,7 @@ def test_a_value_or_field_that_is_not_known_is_refused_by_name(spec: dict[str, o
         ({"metadata": {"name": ""}}, "metadata.name"),
         ({"kind": "Policy"}, "kind"),
         ({"apiVersion": "samestep.dev/v2"}, "apiVersion"),
-        ({"status": {}}, "status"),
+        ({"statuss": {}}, "statuss"),
     ],
 )
 def test_what_is_no_such_policy_is_refused_by_field(change: dict[str, object], field: str) -> None:

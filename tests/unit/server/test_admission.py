@@ -10,13 +10,14 @@ from collections.abc import AsyncIterator
 import jsonpatch
 import pytest
 
-from controlplane.nodes import RTX_PRO_6000
-from tests.samples import Json, job
+from controlplane.nodes import RTX_5090, RTX_PRO_6000
+from tests.samples import Json, demo_nodes, fleet, job
 from tests.unit.server.conftest import Asked, Serve, Serving, admission_review
 from webhook.cluster.handlers import admission_handlers, with_fallback, without_kopf
 from webhook.cluster.world import Worlds
-from webhook.model.policy import Policy
+from webhook.model.policy import PinWhen, Policy, ValidationAction
 from webhook.model.request import Request, Stage
+from webhook.model.rules import PolicyException, Rules
 from webhook.model.verdict import Review
 from webhook.model.world import World
 from webhook.server.admission import Limits
@@ -363,3 +364,32 @@ async def test_metrics_count_reviews_and_name_no_job_namespace_or_user(serving: 
     _, text = await serving.get("/metrics", probe=True)
     for name in ("team-a", '"ddp"', "ada", "0b4f8f4c"):
         assert name not in text
+
+
+async def test_what_jobs_mixed_on_purpose_cost_is_counted_by_policy(serve: Serve) -> None:
+    policy = Policy("never-pins", pin_when=PinWhen.NEVER)
+    serving = await serve(worlds=Worlds(policy, fleet(demo_nodes())))
+    for path in (PIN, CHECK):
+        await serving.post(path, admission_review(job(memory_per_device="20Gi")))
+    await serving.post(PIN, admission_review(job(memory_per_device="44Gi")))  # denied
+
+    by = '{policy="never-pins"}'
+    assert await serving.metric(f"samestep_mixed_job_wait_ratio_count{by}") == 1
+    assert 0.55 <= await serving.metric(f"samestep_mixed_job_wait_ratio_sum{by}") < 0.56
+    unused = (RTX_PRO_6000.memory_mib - RTX_5090.memory_mib) << 20
+    assert await serving.metric(f"samestep_mixed_job_unused_memory_bytes_sum{by}") == unused
+
+
+async def test_metrics_count_what_an_audit_would_have_done_and_which_exceptions_were_used(serve: Serve) -> None:
+    worlds = Worlds(Policy(), fleet(demo_nodes()))
+    worlds.rule(
+        Rules(
+            (Policy("audits", validation_action=ValidationAction.AUDIT), Policy("open", priority=-1, exceptions=True)),
+            exceptions=(PolicyException("team-a", "trial", ("open",), float("inf"), "a trial"),),
+        )
+    )
+    serving = await serve(worlds=worlds)
+    await serving.post(PIN, admission_review())
+
+    assert await serving.metric('samestep_would_be_total{policy="audits",stage="Mutate",verdict="Pin"}') == 1
+    assert await serving.metric('samestep_exceptions_used_total{code="",policy="open"}') == 1

@@ -1,0 +1,61 @@
+"""What policies cost: one that matches alone beside 500 of which it is one, and what a condition adds.
+
+All are measured interleaved in one process, so that ratios hold on a noisy machine. `python -m tests.bench.policies`.
+"""
+
+from dataclasses import replace
+from functools import partial
+
+from rich.console import Console
+from rich.table import Table
+
+from tests.bench.review import fleet_of, measure, sized_job
+from webhook.model.placement import Operator, Requirement
+from webhook.model.policy import Condition, LabelSelector, Match, Policy
+from webhook.model.request import Kind, Request, User
+from webhook.model.rules import Rules
+from webhook.model.verdict import Verdict
+from webhook.model.world import World
+from webhook.review import review
+
+MANY = 500
+NAMESPACES = {"team-0": {"team": "team-0", "env": "prod"}}
+CONDITION = Condition("c", "object.metadata.?labels['app'].orValue('') != 'notebook' && job.devices > 0")
+
+
+def main() -> None:
+    teams = tuple(Policy(f"p{index}", match=Match(namespaces=label(f"team-{index}"))) for index in range(MANY))
+    asking = tuple(replace(one, match=replace(one.match, conditions=(CONDITION,))) for one in teams)
+    rules = {
+        "one policy, alone": Rules(teams[:1]),
+        f"{MANY} policies, by namespace": Rules(teams),
+        f"{MANY} policies, by object label": Rules(
+            (teams[0], *(Policy(f"p{index}", match=Match(objects=label(f"team-{index}"))) for index in range(1, MANY)))
+        ),
+        f"{MANY} policies, all of them match": Rules(tuple(replace(one, match=Match()) for one in teams)),
+        "one policy with a condition": Rules(asking[:1]),
+        f"{MANY} policies with conditions": Rules(asking),
+        f"{MANY} policies with one condition, all match": Rules(
+            tuple(replace(one, match=Match(conditions=(CONDITION,))) for one in teams)
+        ),
+    }
+    fleet = fleet_of(100)
+    table = Table("what", "median µs", "against one alone", box=None)
+    for size in (6 << 10, 100 << 10):
+        job = sized_job(size)
+        request = Request(Kind("kubeflow.org", "v1", "PyTorchJob"), "CREATE", job, namespace="team-0", user=User("u"))
+        worlds = {name: World(fleet, Policy(), rules=one, namespaces=NAMESPACES) for name, one in rules.items()}
+        assert all(review(request, one).verdict is Verdict.PIN for one in worlds.values())
+        medians = measure({name: partial(review, request, one) for name, one in worlds.items()})
+        base = medians["one policy, alone"]
+        for name, median in medians.items():
+            table.add_row(f"{size >> 10} KiB: {name}", f"{median * 1e6:.0f}", f"{median / base:.2f}")
+    Console(width=100).print(table)
+
+
+def label(team: str) -> LabelSelector:
+    return (Requirement("team", Operator.IN, (team,)),)
+
+
+if __name__ == "__main__":
+    main()
