@@ -64,12 +64,12 @@ def need(demand: Demand, language: Language = Language.EN) -> str:
     low, likely, high = demand.low_mib, demand.likely_mib, demand.high_mib
     words = texts(language)["need"]
     if likely is None and high is not None:
-        return str(words[demand.source].format(high=gib(high)))
+        return str(words[demand.source].format(most=gib(high)))
     if likely is None or high is None:
         return "" if low is None else str(words["bound"].format(low=gib(low)))
     assert low is not None
     if low == high:
-        return str(words[demand.source].format(low=gib(low)))
+        return str(words[demand.source].format(low=gib(low), most=gib(high)))
     figures = {"low": gib(low, unit=False), "likely": gib(likely), "high": gib(high, unit=False)}
     return str(words["interval"].format(**figures))
 

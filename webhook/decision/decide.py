@@ -1,8 +1,9 @@
 """From a sized job to a decision: the gates in their order, then the choice, then the pin."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import partial, reduce
+from operator import or_
 from typing import TypeAlias
 
 from webhook.decision.choice import choose, names_model
@@ -266,8 +267,7 @@ def _left_to_queue(
     case.tell(Keys(keys, flavors.nodes.bit_count(), pin))
     if not pin.roles:
         return unpinned
-    names = ", ".join(named(model for model in one.models if model in flavors.models) for one in told_of)
-    return _pins(case, pin, models, names, figures, told, "flavors")
+    return _pins(case, pin, models, _names(told_of, models), figures, told, "flavors")
 
 
 def _models(among: Iterable[Candidate]) -> Iterator[Model]:
@@ -415,7 +415,7 @@ def _pinned(
     *,
     gang: bool,
 ) -> Decision:
-    models, names = tuple(_models(left)), ", ".join(one.name for one in left)
+    models = tuple(_models(left))
     if queued(pool):
         pin, keys, misleads = _steered(pool, case, models, gang=gang)
         case.tell(keys)
@@ -423,12 +423,17 @@ def _pinned(
     else:
         pin = pin_to(pool, models, case.policy, gang=gang, tell=case.tell)
     if pin is None:
-        findings.append(_unpinnable(case.job, names))
+        findings.append(_unpinnable(case.job, ", ".join(one.name for one in left)))
         return Decision(Verdict.ADMIT, figures, findings=tuple(findings))
+    if len(models) > 1:
+        # A label that some nodes lack may leave fewer of them.
+        index = pool.fleet.labels[pin.key]
+        carrying = reduce(or_, (index.equal(value) for value in pin.values), 0)
+        models = tuple(model for model in models if pool.models[model] & carrying)
     if not pin.roles:
         return Decision(Verdict.ADMIT, figures, models=models, findings=tuple(findings))
     facts = {"free": left[0].devices_now or 0, "devices": left[0].devices} if variant == "free" else {}
-    return _pins(case, pin, models, names, figures, findings, variant, facts)
+    return _pins(case, pin, models, _names(left, models), figures, findings, variant, facts)
 
 
 def _pins(
@@ -444,6 +449,12 @@ def _pins(
     facts = {"key": pin.key, "values": ", ".join(pin.values), "models": names, **more}
     pinned = Finding("SST301", dotted(case.job.roles[pin.roles[0]].spec), facts, variant)
     return Decision(Verdict.PIN, figures, pin, models, (pinned, *findings))
+
+
+def _names(left: tuple[Candidate, ...], models: Collection[Model]) -> str:
+    """The candidates by what is left of their models."""
+    remaining = (tuple(model for model in one.models if model in models) for one in left)
+    return ", ".join(named(some) for some in remaining if some)
 
 
 def _unpinnable(job: TrainingJob, names: str) -> Finding:

@@ -38,6 +38,8 @@ def suggest(denied: Review, fleet: Fleet, again: Callable[[Object], Review]) -> 
                 changed = jsonpatch.apply_patch(denied.request.object, operations)
             except RecursionError:  # nested deeper than jsonpatch can copy: denied all the same, without a way out
                 return ()
+            except (jsonpatch.JsonPatchException, jsonpatch.JsonPointerException):  # null where a map belongs
+                continue
             outcome = again(changed)
             if outcome.verdict is not Verdict.DENY and outcome.decision.models and _told(outcome.demand, denied.demand):
                 first, *others = outcome.decision.models

@@ -69,14 +69,18 @@ def _capped(demand: Demand, job: TrainingJob, policy: Policy) -> Demand:
     low, likely, high = (
         None if mib is None else min(mib, most) for mib in (demand.low_mib, demand.likely_mib, demand.high_mib)
     )
-    source = demand.source if demand.known else DemandSource.SIZED_FOR
+    # What is capped altogether says no more than the cap.
+    source = demand.source if demand.known and (low or 0) < most else DemandSource.SIZED_FOR
     of = f"{said} ({memory / 1024:.1f} GiB)" if isinstance(said, str) else f"{memory / 1024:.1f} GiB"
     assumptions = (*demand.assumptions, Phrase("sized_for", {"of": of}))
     return Demand(low, likely, most if high is None else high, source, may_deny=False, assumptions=assumptions)
 
 
 def parts_of(job: TrainingJob, policy: Policy, demand: Demand, batch: Reading | None) -> tuple[DemandPart, ...]:
-    """What the `demand` that `size` found with this micro-batch is made of; nothing where it is one figure."""
+    """What the `demand` that `size` found with this micro-batch is made of; nothing where it is one figure, or where a
+    part of it was capped."""
+    if job.wishes.sized_for is not None and policy.model:
+        return ()
     if demand.source is DemandSource.ESTIMATED and batch is not None:
         found = training_of(job, batch.value)
         parts = found.estimate().parts if isinstance(found, Sizable) else ()
