@@ -13,6 +13,7 @@ from webhook.decision.update import decide_update
 from webhook.decision.validate import check_created
 from webhook.decision.wishes import heard, ignored
 from webhook.fleet.pods import siblings
+from webhook.fleet.queues import reach
 from webhook.intake.read import Outside, Wrapper, name_of, read_job
 from webhook.intake.wrapped import DEEPEST, Held
 from webhook.model.demand import UNKNOWN_DEMAND
@@ -90,6 +91,7 @@ def _review(request: Request, world: World, depth: int = 0, tell: Tell = untold)
         promises=world.promises,
         grouped=bool(job.group),
         queued=world.queued,
+        queues=world.queues,
         tell=tell,
         pools_in_view=world.rules is not None,
     )
@@ -167,7 +169,7 @@ def _none_of_ours(request: Request) -> str:
 
 
 def _read(request: Request, obj: Object, world: World, policy: Policy) -> TrainingJob | Wrapper | Outside:
-    return read_job(
+    job = read_job(
         obj,
         kind=request.kind,
         namespace=request.namespace,
@@ -176,6 +178,7 @@ def _read(request: Request, obj: Object, world: World, policy: Policy) -> Traini
         surroundings=world.surroundings,
         config_maps=policy.config_maps,
     )
+    return replace(job, reach=reach(job, world.queues)) if isinstance(job, TrainingJob) and job.queue else job
 
 
 def _checked(request: Request, world: World, wrapper: Wrapper, depth: int) -> Review:

@@ -12,7 +12,13 @@ from webhook.model.patch import steps
 from webhook.model.paths import dotted
 from webhook.model.verdict import Candidate, Out, Review, Straggler
 
-_CODE = {Out.MEMORY: "SST201", Out.UNREACHABLE: "SST401", Out.UNWISHED: "SST404", Out.ROOM: "SST401"}
+_CODE = {
+    Out.MEMORY: "SST201",
+    Out.UNREACHABLE: "SST401",
+    Out.UNWISHED: "SST404",
+    Out.QUOTA: "SST401",
+    Out.ROOM: "SST401",
+}
 API_VERSION = "samestep.dev/v1alpha1"
 
 

@@ -114,6 +114,9 @@ def why_not(one: Candidate, review: Review) -> str:
         return fits + str(words["unreachable"].format(role=one.short_role))
     if Out.UNWISHED in one.out:
         return fits + str(words["unwished"])
+    if Out.QUOTA in one.out:
+        role = next(role for role in job.device_roles if role.name == one.short_role)
+        return fits + str(words["quota"].format(wanted=wanted(job), held=one.pods * role.devices))
     if one.devices < wanted(job):
         return fits + str(words["room_devices"].format(wanted=wanted(job), there=one.devices))
     role = next(role for role in job.device_roles if role.name == one.short_role)

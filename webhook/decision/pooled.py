@@ -13,6 +13,7 @@ from webhook.decision.decide import Case, decide
 from webhook.decision.notes import Note, Pools, PoolTried, Refused, untold
 from webhook.decision.pools import Obstacle, inside, lacking, may_grow, nodes_of, obstacle
 from webhook.decision.scope import Treatment
+from webhook.fleet.queues import reach
 from webhook.fleet.room import offered_of
 from webhook.model.finding import Action, Finding
 from webhook.model.job import TrainingJob
@@ -145,7 +146,10 @@ def _tried(case: Case, pool: AcceleratorPool, decided: Decide) -> _Trial:
         return _Trial(pool, given)
     notes: list[Note] = []
     tell = case.tell if case.tell is untold else notes.append
-    decision = decided(replace(case, job=inside(job, given), pool_grows=grows, tell=tell))
+    held = inside(job, given)
+    if given.queue is not None:
+        held = replace(held, reach=reach(held, case.queues))
+    decision = decided(replace(case, job=held, pool_grows=grows, tell=tell))
     return _Trial(pool, given, None, decision, tuple(notes), grows)
 
 

@@ -94,6 +94,8 @@ def _gates(review: Review, treatment: Treatment) -> Iterator[Gate]:
     standing = gates(treatment, review.policy)
     if review.job is not None and model_asked_for(review.job, review.policy):
         standing |= {Out.UNWISHED}
+    if review.job is None or review.job.reach is None:
+        standing -= {Out.QUOTA}
     for reason in Out:
         if reason in standing:
             out = tuple(one for one in left if reason in one.out)

@@ -43,13 +43,18 @@ def suggest(denied: Review, fleet: Fleet, again: Callable[[Object], Review]) -> 
             outcome = again(changed)
             if outcome.verdict is not Verdict.DENY and outcome.decision.models and _told(outcome.demand, denied.demand):
                 first, *others = outcome.decision.models
-                # Coupled ranks run on all models that are left, others on one of them.
+                # Coupled ranks run on all models that are left, others, and those in a queue, on one of them.
                 treatment = scope(outcome.job, outcome.policy).treatment if outcome.job else Treatment.NONE
-                coupled = treatment is Treatment.ONE_MODEL
+                coupled = treatment is Treatment.ONE_MODEL and not _left_to_queue(outcome)
                 found.append(Suggestion(kind, first, facts, operations, also=tuple(others) if coupled else ()))
                 # One way of each kind, the first that holds: three times "a smaller batch" helps nobody.
                 break
     return tuple(found)
+
+
+def _left_to_queue(outcome: Review) -> bool:
+    reach = outcome.job.reach if outcome.job else None
+    return reach is not None and bool(reach.flavors) and outcome.decision.candidate is None
 
 
 def _told(now: Demand, before: Demand) -> bool:

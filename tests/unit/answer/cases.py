@@ -338,6 +338,7 @@ ELSEWHERE: dict[str, dict[str, str | int]] = {
     "SST103/beside": {"taken": "samestep.dev/memory-per-device", "other": "samestep.dev/memory-fixed"},
     "SST103/declared": {"one": "samestep.dev/micro-batch", "other": "--per_device_train_batch_size"},
     "SST104/claim": {"reference": "train-gpus"},
+    "SST104/queue": {"reference": "LocalQueue training"},
     "SST104/selector": {"reference": "rtx-pro-6000-gpus"},
 }
 """The same where a text means something else by the name."""
