@@ -19,9 +19,9 @@ ABOUT = """\
 
 # Ten wrong jobs
 
-What kubectl prints for ten mistakes that people make, on the fleet of `make demo-cluster`: two nodes with RTX 5090 and two
-with RTX PRO 6000 Blackwell, four GPUs each. Samestep runs as it is installed, without a policy of your own. Above each
-transcript stand the lines of the job that matter; its name leads to the whole job.
+What kubectl prints for ten mistakes that people make, on the fleet of `make demo-cluster`: two nodes with RTX 5090 and
+two with RTX PRO 6000 Blackwell, four GPUs each. Samestep runs as it is installed, without a policy of your own. Above
+each transcript stand the lines of the job that matter; its name leads to the whole job.
 [How to read a denial](how-to/read-a-denial.md) explains the parts of a message."""
 MARK = "  # here"
 """Behind the lines of a job that the page shows."""
