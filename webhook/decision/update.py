@@ -45,7 +45,7 @@ def decide_update(case: Case, old: TrainingJob, old_sized: Sized, *, by_service_
     pool = target_pool(case.job, case.fleet)
     case.tell(Pooled(pool))
     figures = told(pool, candidates(pool, case.sized.demand, case.policy, gang=False))
-    nowhere = () if pool.nodes else (no_node(case.job),)
+    nowhere = () if pool.nodes else (no_node(case.job, case.fleet),)
     return Decision(Verdict.ADMIT, figures, models=tuple(pool.models), findings=nowhere, pool_name=_stays_in(case))
 
 
@@ -149,7 +149,7 @@ def _running(case: Case, old: TrainingJob, old_sized: Sized) -> Decision:
     weighed = candidates(pool, case.sized.demand, case.policy, gang=False)
     figures = told(pool, weighed)
     if not pool.nodes:
-        return Decision(Verdict.ADMIT, figures, findings=(no_node(case.job),))
+        return Decision(Verdict.ADMIT, figures, findings=(no_node(case.job, case.fleet),))
     worse = _all_out(pool, case) and not _all_out(before, replace(case, sized=old_sized))
     if worse and not memory_withheld(pool, case):
         return Decision(Verdict.DENY, figures, findings=(out_of_memory(case),))

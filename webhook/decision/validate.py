@@ -28,7 +28,7 @@ def check_created(case: Case) -> Decision:
     if weighed and all(one.memory_out for one in weighed) and not memory_withheld(pool, case):
         return Decision(Verdict.DENY, figures, findings=(out_of_memory(case),))
     if not pool.nodes:
-        return Decision(Verdict.ADMIT, figures, findings=(_unknown_pin(case) or (no_node(case.job),)))
+        return Decision(Verdict.ADMIT, figures, findings=(_unknown_pin(case) or (no_node(case.job, case.fleet),)))
     again = decide_pooled(replace(case, keep=case.job.record, checking=True), _settled)
     if case.may_mix and again.verdict is Verdict.DENY and again.findings[0].code == "SST201":
         return again
