@@ -18,6 +18,12 @@ from webhook.model.request import Object, Request
 from webhook.model.rules import Namespaces, Rules
 from webhook.policy.cel import CelError, Conditions
 
+JOB_FIELDS = frozenset({"kind", "name", "coupling", "roles", "devices", "batch", "model"})
+"""What conditions may ask of `job`; batch and model are there where they are known."""
+REQUEST_FIELDS = frozenset(
+    {"uid", "kind", "resource", "subResource", "requestKind", "requestResource", "requestSubResource"}
+) | frozenset({"name", "namespace", "operation", "userInfo", "dryRun", "options"})
+"""Those of an AdmissionRequest without its objects."""
 _NAME = "kubernetes.io/metadata.name"
 _MOST_KEPT = 4096
 _Labels: TypeAlias = Mapping[str, str]

@@ -1,0 +1,59 @@
+"""All checks of one set of policies."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from webhook.catalog.accelerators import Accelerators, accelerators
+from webhook.catalog.additions import extended
+from webhook.cli.lints.codes import check_codes
+from webhook.cli.lints.exceptions import check_exception
+from webhook.cli.lints.found import Found, Severity
+from webhook.cli.lints.matching import check_matching, check_taught
+from webhook.cli.lints.meeting import check_meeting
+from webhook.cli.lints.nodes import check_names, check_pool
+from webhook.cli.surroundings import Offline
+from webhook.model.policy import Policy
+from webhook.model.rules import AcceleratorPool, PolicyException
+from webhook.policy.kinds import kinds_of
+from webhook.policy.common import common
+from webhook.policy.load import Loaded, Read
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """The cluster that the policies are for, as far as it is known. `catalog` has the Accelerators of the set."""
+
+    catalog: Accelerators
+    offline: Offline | None
+
+
+def lint(loaded: Loaded, offline: Offline | None, now: float) -> list[Found]:
+    """What is wrong with what was loaded, in the order of files and lines. `now` is in seconds since the epoch."""
+    return sorted({one: None for one in _lint(loaded, offline, now)}, key=lambda one: one.order)
+
+
+def _lint(loaded: Loaded, offline: Offline | None, now: float) -> Iterator[Found]:
+    for fault in loaded.faults:
+        yield Found(Severity.ERROR, "invalid", "", fault)
+    everything = [one for _, one in sorted(loaded.read.items())]
+    policies = _steering_first(everything, loaded)
+    kinds = kinds_of(common(loaded.rules, Policy()))
+    catalog = extended(accelerators(), loaded.accelerators)
+    for one, policy in policies:
+        yield from check_matching(one, policy, kinds)
+        yield from check_codes(one, policy)
+        yield from check_names(one, policy, catalog, offline)
+    yield from check_taught(policies)
+    yield from check_meeting(policies)
+    known = {policy.name: policy for _, policy in policies}
+    for one in everything:
+        if isinstance(one.good.setting, PolicyException):
+            yield from check_exception(one, one.good.setting, known, loaded.rules.never_good, kinds, now)
+        elif isinstance(one.good.setting, AcceleratorPool):
+            yield from check_pool(one, one.good.setting, offline)
+
+
+def _steering_first(everything: Iterable[Read], loaded: Loaded) -> list[tuple[Read, Policy]]:
+    place = {policy.name: place for place, policy in enumerate(loaded.rules.policies)}
+    found = [(one, one.good.setting) for one in everything if isinstance(one.good.setting, Policy)]
+    return sorted(found, key=lambda pair: place[pair[1].name])
