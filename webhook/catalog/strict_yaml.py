@@ -1,7 +1,7 @@
 """YAML as kubectl reads it: JSON's types and no others, dates stay text, keys are strings, and no key comes twice."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import yaml
@@ -10,7 +10,11 @@ from webhook.catalog.templates import braces_in, not_rendered
 
 
 class YamlError(ValueError):
-    """Not YAML that Kubernetes takes. The message has the line and the column where there is one."""
+    """Not YAML that Kubernetes takes. `line` and `column` count from 1, and are in the message; 0: it has no place."""
+
+    def __init__(self, problem: str, line: int = 0, column: int = 0) -> None:
+        super().__init__(f"line {line}, column {column}: {problem}" if line else problem)
+        self.problem, self.line, self.column = problem, line, column
 
 
 def load_all(text: str) -> Iterator[Any]:
@@ -28,22 +32,47 @@ def load_all(text: str) -> Iterator[Any]:
     try:
         yield from yaml.load_all(text, Loader=_Loader)
     except yaml.MarkedYAMLError as error:
-        raise YamlError(_fault(error, text)) from None
+        raise _fault(error, text) from None
     except yaml.YAMLError as error:
         raise YamlError(" ".join(str(error).split())) from None
     except RecursionError:
         raise YamlError("nested too deeply") from None
 
 
-def _fault(error: yaml.MarkedYAMLError, text: str) -> str:
+def places_in(text: str, ways: Iterable[Iterable[str | int]]) -> Iterator[tuple[int, int]]:
+    """For each way, line and column, from 1, of the field or item that its steps lead to in the one document of this
+    text, or of the last one before the way ends; 0, 0 where that cannot be told."""
+    try:
+        root = yaml.compose(text, Loader=_Loader)
+    except (yaml.YAMLError, RecursionError):
+        root = None
+    for way in ways:
+        node, mark = root, root.start_mark if root else None
+        for step in way:
+            found = _below(node, step)
+            if found is None:
+                break
+            mark, node = found
+        yield (mark.line + 1, mark.column + 1) if mark else (0, 0)
+
+
+def _below(node: yaml.Node | None, step: str | int) -> tuple[yaml.Mark, yaml.Node] | None:
+    if isinstance(node, yaml.MappingNode):
+        return next(((key.start_mark, value) for key, value in reversed(node.value) if key.value == step), None)
+    if isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
+        return node.value[step].start_mark, node.value[step]
+    return None
+
+
+def _fault(error: yaml.MarkedYAMLError, text: str) -> YamlError:
     """What is wrong, with its place; where braces of a template are the reason, that this is what it is."""
     problem = error.problem or error.context or "not YAML"
     mark = error.problem_mark
     if mark is None:
-        return problem
+        return YamlError(problem)
     tool = braces_in(text, mark.line)
     hint = f" ({not_rendered(tool)})" if tool else ""
-    return f"line {mark.line + 1}, column {mark.column + 1}: {problem}{hint}"
+    return YamlError(f"{problem}{hint}", mark.line + 1, mark.column + 1)
 
 
 def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from webhook.answer.wording import gib
 from webhook.catalog.additions import by_age
 from webhook.cli.documents import Unreadable, parse_all
 from webhook.cli.live import ACCELERATORS, Collection, list_live
-from webhook.cli.options import files_option, policies_option, policy_from
+from webhook.cli.options import common_from, files_option, policies_option
 from webhook.cli.output import dumped
 from webhook.fleet.allocated import read_claim
 from webhook.fleet.build import Used
@@ -55,7 +55,7 @@ def fleet(
     snapshot: bool,  # noqa: FBT001 - click passes it by name
 ) -> None:
     """Show the nodes with accelerators: by model, and the odd ones with the reasons."""
-    labels = policy_from(policies).model_labels
+    labels = common_from(policies).model_labels
     if files:
         read, problems = _from_files(files, labels)
     else:

@@ -8,9 +8,11 @@ import click
 
 from webhook.model.policy import Policy
 from webhook.model.rules import Rules
+from webhook.policy.common import common
 from webhook.policy.load import PolicyError, load_policy, load_rules
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+Loaded = TypeVar("Loaded", Policy, Rules)
 
 
 def files_option(told: str, *, required: bool = False) -> Callable[[Command], Command]:
@@ -19,22 +21,30 @@ def files_option(told: str, *, required: bool = False) -> Callable[[Command], Co
     return click.option("-f", "--filename", "files", type=file, multiple=True, required=required, help=told)
 
 
-def policies_option(told: str = "Directory or file with a TrainingPolicy.") -> Callable[[Command], Command]:
+def policies_option(told: str = "Directory or file with TrainingPolicies.") -> Callable[[Command], Command]:
     """`--policies`; `told` says what they are for."""
     return click.option("--policies", type=click.Path(path_type=Path), help=told)
 
 
 def policy_from(policies: Path | None) -> Policy:
-    """The policy there, the built-in default where none is named. Raises UsageError for one that is no good."""
-    try:
-        return Policy() if policies is None else load_policy(policies)
-    except PolicyError as error:
-        raise click.UsageError(str(error)) from None
+    """The one policy there, the built-in default where none is named. Ends the command for any fault."""
+    return Policy() if policies is None else _loaded(load_policy, policies)
+
+
+def common_from(policies: Path | None) -> Policy:
+    """What all policies there say of things that no single job decides. Ends the command for any fault."""
+    rules = rules_from(policies)
+    return Policy() if rules is None else common(rules, Policy())
 
 
 def rules_from(policies: Path | None) -> Rules | None:
-    """All policies there; None where none is named. Raises UsageError for one that is no good."""
+    """All policies there; None where none is named. Ends the command for any fault: each is told on a line."""
+    return None if policies is None else _loaded(load_rules, policies)
+
+
+def _loaded(load: Callable[[Path], Loaded], path: Path) -> Loaded:
     try:
-        return None if policies is None else load_rules(policies)
+        return load(path)
     except PolicyError as error:
-        raise click.UsageError(str(error)) from None
+        click.echo(error, err=True)
+        click.get_current_context().exit(2)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from webhook.cli.options import policies_option, policy_from
+from webhook.cli.options import common_from, policies_option
 from webhook.policy.kinds import kinds_of
 
 
@@ -15,7 +15,7 @@ def webhooks(policies: Path | None) -> None:
 
     They are those of manifests/webhooks.yaml and, with --policies, also for the kinds that the policy teaches.
     """
-    policy = policy_from(policies)
+    policy = common_from(policies)
     # kopf takes half a second to import; the other commands do without it.
     from webhook.cluster.registration import manifest
 

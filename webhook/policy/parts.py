@@ -6,8 +6,9 @@ words that Rust's, Go's and JavaScript's regular expressions share: `[0-9]` for 
 """
 
 import re
+from collections.abc import Iterator
 from datetime import datetime
-from typing import Annotated, Any, Literal, Self, TypeVar
+from typing import Annotated, Any, Literal, Self, TypeAlias, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, WithJsonSchema, model_validator
 from pydantic.alias_generators import to_camel
@@ -54,6 +55,8 @@ def _time(text: str) -> str:
     return text
 
 
+Steps: TypeAlias = tuple[str | int, ...]
+"""The way to a field: names of fields and positions in lists."""
 _T = TypeVar("_T")
 
 
@@ -251,8 +254,15 @@ _IN_YAML = {"unexpected_keyword_argument": "Extra inputs are not permitted", "tu
 
 def faults(error: ValidationError) -> list[str]:
     """What pydantic found, as "spec.pin.when: …" lines."""
-    return [
-        f"{'.'.join(str(step) for step in one['loc']) or 'document'}: "
-        f"{_IN_YAML.get(one['type']) or _PLAIN.sub('', one['msg'])}"
-        for one in error.errors()
-    ]
+    return [f"{dotted(steps)}: {message}" for steps, message in problems(error)]
+
+
+def problems(error: ValidationError) -> Iterator[tuple[Steps, str]]:
+    """What pydantic found, each with the steps to its field."""
+    for one in error.errors(include_url=False, include_context=False, include_input=False):
+        yield one["loc"], _IN_YAML.get(one["type"]) or _PLAIN.sub("", one["msg"])
+
+
+def dotted(steps: Steps) -> str:
+    """As people read it: "spec.pin.when"."""
+    return ".".join(map(str, steps)) or "document"

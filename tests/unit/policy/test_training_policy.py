@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from webhook.model.job import Coupling
 from webhook.model.policy import PinWhen, Policy, RoomRule, Strategy, TabledMemory, UnknownNodes, ValidationAction
-from webhook.policy.load import PolicyError, load_policy
+from webhook.policy.load import load_policy
 from webhook.policy.parts import Selector, faults
 from webhook.policy.training_policy import TrainingPolicy
 
@@ -177,48 +177,6 @@ def test_what_is_no_such_policy_is_refused_by_field(change: dict[str, object], f
     with pytest.raises(ValidationError) as caught:
         TrainingPolicy.model_validate(_document() | change)
     assert faults(caught.value)[0].startswith(f"{field}: ")
-
-
-def test_a_directory_holds_one_policy_beside_its_tests(tmp_path: Path) -> None:
-    (tmp_path / "policy.yaml").write_text(yaml.safe_dump(_document({"room": "Prefer"})))
-    (tmp_path / "policy.test.yaml").write_text("kind: PolicyTest\n")
-    (tmp_path / "notes.md").write_text("not a policy")
-    assert load_policy(tmp_path).room is RoomRule.PREFER
-
-
-def test_two_policies_are_refused_until_one_can_steer(tmp_path: Path) -> None:
-    for name in ("a.yaml", "b.yml"):
-        (tmp_path / name).write_text(yaml.safe_dump(_document()))
-    with pytest.raises(PolicyError, match="expected one TrainingPolicy, found 2"):
-        load_policy(tmp_path)
-
-
-def test_no_policy_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "empty.yaml").write_text("---\n# nothing\n")
-    with pytest.raises(PolicyError, match="expected one TrainingPolicy, found 0"):
-        load_policy(tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [
-        (b"spec: [", r"bad\.yaml: line 2, column 1"),
-        (b"\x89PNG", r"bad\.yaml: not UTF-8 text"),
-        (b"- a list\n", r"bad\.yaml: document: Input should be"),
-        (b"kind: a\nkind: b\n", r"bad\.yaml: line 2, column 1: key \"kind\" comes twice"),
-        (b"a: " + b"9" * 5000, r"bad\.yaml: line 1, column 4: not a number"),
-        (b"kind: TrainingPolicy\n", r"bad\.yaml: apiVersion: Field required; metadata: Field required"),
-    ],
-)
-def test_a_file_that_is_no_good_is_told_by_name(tmp_path: Path, content: bytes, said: str) -> None:
-    (tmp_path / "bad.yaml").write_bytes(content)
-    with pytest.raises(PolicyError, match=said):
-        load_policy(tmp_path / "bad.yaml")
-
-
-def test_a_file_that_is_not_there_is_told_by_name(tmp_path: Path) -> None:
-    with pytest.raises(PolicyError, match=r"none\.yaml: No such file"):
-        load_policy(tmp_path / "none.yaml")
 
 
 def _document(spec: dict[str, Any] | None = None) -> dict[str, Any]:
