@@ -6,6 +6,7 @@ from webhook.cli.catalog import catalog
 from webhook.cli.check import check
 from webhook.cli.explain import explain
 from webhook.cli.fleet import fleet
+from webhook.cli.lint import lint
 from webhook.cli.serve import serve
 from webhook.cli.size import size
 from webhook.cli.test import test
@@ -20,7 +21,7 @@ def main() -> None:
     """Keeps every GPU training job on one GPU model."""
 
 
-for command in (catalog, check, explain, fleet, serve, size, test, webhooks):
+for command in (catalog, check, explain, fleet, lint, serve, size, test, webhooks):
     # Its own too: click keeps the help option of a command's first call, with or without the group.
     command.context_settings.update(_SETTINGS)
     main.add_command(command)

@@ -11,6 +11,8 @@ from webhook.model.rules import Rules
 from webhook.policy.common import common
 from webhook.policy.load import PolicyError, load_policy, load_rules
 
+_POLICIES = Path("policies")
+
 Command = TypeVar("Command", bound=Callable[..., Any])
 Loaded = TypeVar("Loaded", Policy, Rules)
 
@@ -24,6 +26,16 @@ def files_option(told: str, *, required: bool = False) -> Callable[[Command], Co
 def policies_option(told: str = "Directory or file with TrainingPolicies.") -> Callable[[Command], Command]:
     """`--policies`; `told` says what they are for."""
     return click.option("--policies", type=click.Path(path_type=Path), help=told)
+
+
+def policy_paths(command: Command) -> Command:
+    """Any number of files and folders. None: the folder `policies`, else the one we are in."""
+
+    def given(_: click.Context, __: click.Parameter, paths: tuple[Path, ...]) -> tuple[Path, ...]:
+        return paths or (_POLICIES if _POLICIES.is_dir() else Path(),)
+
+    path = click.Path(path_type=Path)
+    return click.argument("paths", nargs=-1, metavar="[PATH]...", type=path, callback=given)(command)
 
 
 def policy_from(policies: Path | None) -> Policy:

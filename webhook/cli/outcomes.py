@@ -10,6 +10,7 @@ import jsonpatch
 from webhook.answer.message import message
 from webhook.answer.response import patch
 from webhook.answer.warnings import warnings
+from webhook.model.fleet import Model
 from webhook.model.request import Request, Stage
 from webhook.model.verdict import Review, Verdict
 from webhook.model.world import World
@@ -31,6 +32,11 @@ class Outcome:
     @property
     def verdict(self) -> Verdict:
         return Verdict.DENY if self.denying else self.decided.verdict
+
+    @property
+    def models(self) -> tuple[Model, ...]:
+        """Those that are left for it."""
+        return () if self.denying else self.decided.decision.models
 
     @property
     def codes(self) -> tuple[str, ...]:

@@ -1,37 +1,28 @@
 """PolicyTest files: what they hold, and what comes of their cases."""
 
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from pydantic import ValidationError
 
-from webhook.catalog.strict_yaml import YamlError, load_all
-from webhook.cli.check import verdict
 from webhook.cli.documents import Document, Unreadable, parse_all
+from webhook.cli.expected import Difference, differences
 from webhook.cli.outcomes import Outcome, outcome
-from webhook.cli.places import Places
 from webhook.cli.requests import request_of
-from webhook.cli.rule_files import RuleFiles, rule_files
+from webhook.cli.rule_files import rule_files
 from webhook.cli.surroundings import LOOKED_UP, surroundings_from
 from webhook.cli.worlds import world_from
 from webhook.intake.admission import NotAReview
-from webhook.model.fleet import Model
 from webhook.model.request import Object, Request, User
 from webhook.model.world import World
-from webhook.policy.parts import epoch, faults
-from webhook.policy.policy_test import Case, ExpectPart, PolicyTest, Spec
+from webhook.policy.documents import LARGEST, Fault, Source, documents_of
+from webhook.policy.parts import epoch, problems
+from webhook.policy.policy_test import Case, PolicyTest
 
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """One expectation that was not met."""
-
-    field: str
-    expected: str
-    found: str
+ENDING = ".test.yaml"
+"""How the names of the files end."""
+_REVIEW = "AdmissionReview"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +37,9 @@ class JobResult:
 
 @dataclass(frozen=True, slots=True)
 class CaseResult:
-    """What became of the jobs of one case, which begins in `line` of `file`."""
+    """What became of the jobs of one case, which begins in `line` of `file`; `test` is the name of its PolicyTest."""
 
-    file: Path
+    file: str
     line: int
     test: str
     name: str
@@ -59,158 +50,143 @@ class CaseResult:
         return not any(one.differences for one in self.jobs)
 
 
-def run_file(file: Path) -> Iterator[CaseResult | Unreadable]:
-    """The cases of the PolicyTests in a file, each as soon as it is decided, beside what could not be read."""
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A PolicyTest as it was read. Paths in it are from the folder of its file."""
+
+    test: PolicyTest
+    source: Source
+
+    def path(self, name: str) -> Path:
+        return Path(self.source.file).parent / name
+
+
+def tests_in(path: Path) -> list[Path]:
+    """The file itself, or the PolicyTest files in a folder and those below it. Hidden folders (a repository's own, a
+    virtual environment) are left out."""
+    if not path.is_dir():
+        return [path]
+    found = path.rglob(f"*{ENDING}")
+    return sorted(one for one in found if not any(part.startswith(".") for part in one.relative_to(path).parts))
+
+
+def read_tests(file: Path) -> Iterator[Written | Fault]:
+    """The PolicyTests of a file, and what of it is none."""
     try:
-        text = file.read_text("utf-8")
-        documents = list(load_all(text))
-        places = Places(text)
+        with file.open("rb") as stream:
+            data = stream.read(LARGEST + 1)
     except OSError as error:
-        yield Unreadable(str(file), error.strerror or "cannot be read")
+        yield Fault(str(file), 0, 0, "", error.strerror or "cannot be read")
         return
-    except UnicodeDecodeError as error:
-        yield Unreadable(str(file), f"not UTF-8 text (byte {error.start})")
+    if len(data) > LARGEST:
+        yield Fault(str(file), 0, 0, "", f"larger than {LARGEST >> 20} MiB")
         return
-    except YamlError as error:
-        yield Unreadable(str(file), str(error))
-        return
-    tests = [(index, loaded) for index, loaded in enumerate(documents) if loaded is not None]
-    if not tests:
-        yield Unreadable(str(file), "expected a PolicyTest, found nothing")
-    for index, loaded in tests:
-        try:
-            test = PolicyTest.model_validate(loaded)
-        except ValidationError as error:
-            for one, told in zip(error.errors(), faults(error), strict=True):
-                line, column = places.of(index, one["loc"])
-                yield Unreadable(f"{file}:{line}:{column}", told)
+    empty = True
+    for one in documents_of(str(file), data):
+        empty = False
+        if isinstance(one, Fault):
+            yield one
             continue
-        lines = [places.of(index, ("spec", "cases", number))[0] for number in range(len(test.spec.cases))]
-        yield from _run(test, file, lines)
+        try:
+            yield Written(PolicyTest.model_validate(one.object), one.source)
+        except ValidationError as error:
+            yield from one.source.faults(list(problems(error)))
+    if empty:
+        yield Fault(str(file), 0, 0, "", "expected a PolicyTest, found nothing")
 
 
-def _run(test: PolicyTest, file: Path, lines: Sequence[int]) -> Iterator[CaseResult | Unreadable]:
-    spec, folder = test.spec, file.parent
-    rules = rule_files(folder / one for one in spec.policies)
-    stage = _Stage(spec, folder, rules)
-    if stage.problems:
-        yield from (_inside(file, one) for one in stage.problems)
+def run(written: Written) -> Iterator[CaseResult | Fault]:
+    """Its cases, each as soon as it is decided, beside what could not be read."""
+    cases = written.test.spec.cases
+    stage = _Stage(written)
+    yield from stage.faults
+    if stage.faults:
         return
-    for case, line in zip(spec.cases, lines, strict=True):
-        jobs: list[JobResult] = []
-        problems: list[Unreadable] = []
-        for one in _jobs(case, stage):
-            (problems if isinstance(one, Unreadable) else jobs).append(one)  # type: ignore[arg-type]
-        if problems:
-            yield from (Unreadable(f"{file}:{line}", str(one)) for one in problems)
+    places = written.source.places([("spec", "cases", index) for index in range(len(cases))])
+    for case, (line, column) in zip(cases, places, strict=True):
+        found = list(_jobs(case, stage))
+        jobs = [one for one in found if isinstance(one, JobResult)]
+        unreadable = [one for one in found if isinstance(one, Unreadable)]
+        if unreadable:
+            yield from (Fault(written.source.file, line, column, "", str(one)) for one in unreadable)
         else:
-            yield CaseResult(file, line, test.metadata.name, case.name, tuple(jobs))
-
-
-def _inside(file: Path, problem: Unreadable) -> Unreadable:
-    return Unreadable(str(file), str(problem))
+            yield CaseResult(written.source.file, line, written.test.metadata.name, case.name, tuple(jobs))
 
 
 class _Stage:
     """The fleet and the policies of one PolicyTest."""
 
-    def __init__(self, spec: Spec, folder: Path, rules: RuleFiles) -> None:
-        self.folder = folder
+    def __init__(self, written: Written) -> None:
+        spec = written.test.spec
+        self.path = written.path
         self.now = epoch(spec.now)
-        self._rules = rules
-        self._fleets = [folder / one for one in spec.fleet]
-        self._documents, _ = parse_all(self._fleets)  # what cannot be read is told by the world
-        self._world, problems = self._made(())
-        self.problems = [*rules.problems, *problems]
+        self._fleets = [written.path(one) for one in spec.fleet]
+        jobs = (written.path(name) for case in spec.cases for name in (*case.jobs, *case.old_jobs))
+        self._rules = rule_files([written.path(one) for one in spec.policies], [*self._fleets, *jobs])
+        self._documents, _ = parse_all(self._fleets)  # what cannot be read the world tells
+        self._world, unreadable = self._made([])
+        (place,) = written.source.places([("spec", "fleet")])
+        self.faults = [
+            *self._rules.faults,
+            *(Fault(written.source.file, *place, "spec.fleet", str(one)) for one in unreadable),
+        ]
 
     def world(self, documents: Sequence[Document]) -> tuple[World, list[Unreadable]]:
         """The world, with what the jobs of a case bring along."""
         if any(one.object["kind"] in LOOKED_UP for one in documents):
             return self._made(documents)
-        return replace(self._world, surroundings=surroundings_from([*self._documents, *documents])), []
+        return self._with(self._world, documents), []
 
     def _made(self, documents: Sequence[Document]) -> tuple[World, list[Unreadable]]:
-        also = [*self._rules.accelerators, *documents]
-        world, problems = world_from(also, self._fleets, self._rules.rules)
-        return replace(world, surroundings=surroundings_from([*self._documents, *documents])), problems
+        added = [Document(f"Accelerator {one['metadata']['name']}", dict(one)) for one in self._rules.accelerators]
+        world, unreadable = world_from([*added, *documents], self._fleets, self._rules.rules)
+        return self._with(world, documents), unreadable
+
+    def _with(self, world: World, documents: Sequence[Document]) -> World:
+        return replace(world, surroundings=surroundings_from([*self._documents, *documents]))
 
 
 def _jobs(case: Case, stage: _Stage) -> Iterator[JobResult | Unreadable]:
-    documents, problems = parse_all(stage.folder / one for one in case.jobs)
-    before, more = parse_all(stage.folder / one for one in case.old_jobs)
-    world, faults_of_world = stage.world(documents)
-    yield from (*problems, *more, *faults_of_world)
+    documents, unreadable = parse_all(map(stage.path, case.jobs))
+    old, more = parse_all(map(stage.path, case.old_jobs))
+    world, still_more = stage.world(documents)
+    yield from (*unreadable, *more, *still_more)
+    before = {_reference(one.object, case): one.object for one in old}
     jobs = [one for one in documents if one.object["kind"] not in LOOKED_UP]
     if not jobs:
         yield Unreadable(", ".join(case.jobs), "no job is in there")
-    old = {_reference(one.object, case): one.object for one in before}
     for one in jobs:
         try:
-            request = _request(one, case, stage.now)
+            request = _request(one, case, before, stage.now)
         except NotAReview as error:
             field, _, fault = str(error).partition(": ")
             yield Unreadable(one.source, fault, field)
-            continue
-        if case.operation == "UPDATE" and one.object["kind"] != "AdmissionReview":
-            reference = _reference(one.object, case)
-            if reference not in old:
-                kind, namespace, name = reference
-                told = f"{kind} {namespace}/{name} is in none of oldJobs"
-                yield Unreadable(one.source, told)
-                continue
-            request = replace(request, operation="UPDATE", old_object=old[reference])
-        found = outcome(request, world)
-        yield JobResult(one.source, request, found, tuple(_differences(case.expect, found)))
+        except KeyError:
+            yield Unreadable(one.source, "is in none of oldJobs: they are found by kind, namespace and name")
+        else:
+            found = outcome(request, world)
+            yield JobResult(one.source, request, found, tuple(differences(case.expect, found)))
 
 
-def _request(one: Document, case: Case, now: float) -> Request:
+def _request(one: Document, case: Case, before: Mapping[tuple[str, str, str], Object], now: float) -> Request:
+    """Raises NotAReview, and KeyError where an UPDATE has no object from before."""
     request = replace(request_of(one), now=now)
-    if one.object["kind"] == "AdmissionReview":
+    if one.object["kind"] == _REVIEW:
         return request
-    if case.namespace and request.namespace and not _namespace(one.object):
+    if case.namespace and request.namespace and not _own(one.object, "namespace"):
         request = replace(request, namespace=case.namespace)
     if case.user:
         request = replace(request, user=User(case.user.name, case.user.groups))
+    if case.operation == "UPDATE":
+        request = replace(request, operation="UPDATE", old_object=before[_reference(one.object, case)])
     return request
 
 
 def _reference(obj: Object, case: Case) -> tuple[str, str, str]:
+    return str(obj["kind"]), _own(obj, "namespace") or case.namespace or "default", _own(obj, "name")
+
+
+def _own(obj: Object, field: str) -> str:
     metadata = obj.get("metadata")
-    name = metadata.get("name") if isinstance(metadata, dict) else None
-    return str(obj["kind"]), _namespace(obj) or case.namespace or "default", str(name or "")
-
-
-def _namespace(obj: Object) -> str:
-    metadata = obj.get("metadata")
-    namespace = metadata.get("namespace") if isinstance(metadata, dict) else None
-    return namespace if isinstance(namespace, str) else ""
-
-
-def _differences(expect: ExpectPart, found: Outcome) -> Iterator[Difference]:
-    decided = found.decided
-    if expect.verdict is not None and expect.verdict is not found.verdict:
-        yield Difference("verdict", expect.verdict, verdict(found.denying or decided))
-    models = () if found.denying else decided.decision.models
-    if expect.models is not None and not _same(expect.models, models):
-        yield Difference("models", _listed(sorted(expect.models)), _listed(sorted(one.name for one in models)))
-    if expect.policy is not None and expect.policy != decided.policy.name:
-        yield Difference("policy", expect.policy, decided.policy.name or "none")
-    if expect.pool is not None:  # no decision gives a job a pool yet
-        yield Difference("pool", expect.pool, "none")
-    if missing := [code for code in expect.codes if code not in found.codes]:
-        yield Difference("codes", _listed(missing), _listed(found.codes))
-    if there := [code for code in expect.not_codes if code in found.codes]:
-        yield Difference("notCodes", f"no {_listed(there)}", _listed(found.codes))
-    if expect.message is not None and not any(re.search(expect.message, text) for text in found.texts):
-        yield Difference("message", expect.message, "\n".join(found.texts) or "none")
-
-
-def _same(expected: Sequence[str], models: Sequence[Model]) -> bool:
-    """Whether each expected name is one of these models, and each of these is expected."""
-    return all(any(one in (model.product, model.name) for model in models) for one in expected) and all(
-        model.product in expected or model.name in expected for model in models
-    )
-
-
-def _listed(values: Sequence[Any]) -> str:
-    return ", ".join(map(str, values)) or "none"
+    value = metadata.get(field) if isinstance(metadata, dict) else None
+    return value if isinstance(value, str) else ""

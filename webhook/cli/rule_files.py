@@ -1,61 +1,53 @@
-"""Rules out of files that hold fleets and jobs beside them."""
+"""Rules out of folders that may hold fleets and jobs beside them."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from pydantic import ValidationError
-
-from webhook.cli.documents import Document, Unreadable, parse_documents
 from webhook.model.rules import Rules
-from webhook.policy.accelerator_pool import AcceleratorPool
-from webhook.policy.exception import TrainingPolicyException
-from webhook.policy.parts import faults
-from webhook.policy.training_policy import TrainingPolicy
-
-_GROUP = "samestep.dev/"
-_MODELS = {one.__name__: one for one in (TrainingPolicy, AcceleratorPool, TrainingPolicyException)}
+from webhook.policy.documents import Fault
+from webhook.policy.load import Read, files_in, load
+from webhook.policy.objects import Key, rules_of
 
 
 @dataclass(frozen=True, slots=True)
 class RuleFiles:
-    """The rules of some files, the Accelerators beside them, and what could not be read."""
+    """The rules of some files, the Accelerator objects beside them, and what of it cannot be read."""
 
     rules: Rules
-    accelerators: tuple[Document, ...]
-    problems: tuple[Unreadable, ...]
+    accelerators: tuple[Mapping[str, Any], ...]
+    faults: tuple[Fault, ...]
 
 
-def rule_files(paths: Iterable[Path]) -> RuleFiles:
-    """What files and folders say. Files have no age: of equal priority, the first by name steers."""
-    found: dict[str, list[object]] = {kind: [] for kind in _MODELS}
-    accelerators: list[Document] = []
-    problems: list[Unreadable] = []
+def rule_files(paths: Iterable[Path], besides: Iterable[Path]) -> RuleFiles:
+    """What files and folders say. What is `besides` is left out of folders unread: a fleet may be larger than policies
+    may. Of two objects of one kind and name the first counts, and the other is a fault."""
+    left_out = {one.resolve() for one in besides}
+    read: dict[Key, Read] = {}
+    accelerators: list[Mapping[str, Any]] = []
+    faults: list[Fault] = []
     for path in paths:
-        for file in _files(path):
-            for one in parse_documents(file):
-                if isinstance(one, Unreadable):
-                    problems.append(one)
-                elif not one.object["apiVersion"].startswith(_GROUP):
-                    if not path.is_dir():
-                        problems.append(Unreadable(one.source, "expected an object of samestep.dev"))
-                elif one.object["kind"] == "Accelerator":
-                    accelerators.append(one)
-                elif model := _MODELS.get(one.object["kind"]):
-                    try:
-                        found[model.__name__].append(model.model_validate(one.object).resolved())
-                    except ValidationError as error:
-                        problems += [Unreadable(one.source, fault) for fault in faults(error)]
-    policies: list = found["TrainingPolicy"]  # type: ignore[type-arg]
-    rules = Rules(
-        tuple(sorted(policies, key=lambda one: (-one.priority, one.name))),
-        pools=tuple(found["AcceleratorPool"]),  # type: ignore[arg-type]
-        exceptions=tuple(found["TrainingPolicyException"]),  # type: ignore[arg-type]
-    )
-    return RuleFiles(rules, tuple(accelerators), tuple(problems))
+        before = len(read) + len(faults)
+        for file in _files(path, faults):
+            if path.is_dir() and file.resolve() in left_out:
+                continue
+            loaded = load(file)
+            faults += loaded.faults
+            accelerators += loaded.accelerators
+            for key, one in loaded.read.items():
+                if key in read and read[key].source.file != one.source.file:
+                    told = f"{key} is in {read[key].source.file} as well"
+                    faults += one.source.faults([(("metadata", "name"), told)])
+                read.setdefault(key, one)
+        if len(read) + len(faults) == before:
+            faults.append(Fault(str(path), 0, 0, "", "no policy is in there"))
+    return RuleFiles(rules_of(one.good for one in read.values()), tuple(accelerators), tuple(faults))
 
 
-def _files(path: Path) -> list[Path]:
-    if not path.is_dir():
-        return [path]
-    return sorted(one for one in path.glob("*.y*ml") if not one.name.endswith(".test.yaml"))
+def _files(path: Path, faults: list[Fault]) -> list[Path]:
+    try:
+        return list(files_in(path))
+    except OSError as error:
+        faults.append(Fault(str(path), 0, 0, "", error.strerror or "cannot be read"))
+        return []

@@ -2,13 +2,14 @@
 
 import json
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from itertools import groupby
 from typing import Any
-from xml.etree import ElementTree
+from xml.etree import ElementTree as ET
 
 from webhook.answer.wording import one_line
-from webhook.cli.documents import Unreadable
 from webhook.cli.policy_tests import CaseResult, JobResult
+from webhook.policy.documents import Fault
 
 
 def text_of(case: CaseResult) -> str:
@@ -17,7 +18,7 @@ def text_of(case: CaseResult) -> str:
     return "\n".join([line, *(f"      {told}" for told in _told(case))])
 
 
-def report(cases: Sequence[CaseResult], problems: Sequence[Unreadable]) -> str:
+def report(cases: Sequence[CaseResult], faults: Sequence[Fault]) -> str:
     """One JSON document; every key is always there."""
     failed = sum(not one.passed for one in cases)
     document = {
@@ -26,30 +27,30 @@ def report(cases: Sequence[CaseResult], problems: Sequence[Unreadable]) -> str:
         "passed": len(cases) - failed,
         "failed": failed,
         "cases": [_case(one) for one in cases],
-        "errors": [{"source": one.source, "field": one.field, "message": one.message} for one in problems],
+        "errors": [asdict(one) for one in faults],
     }
     return json.dumps(document, indent=2, ensure_ascii=False)
 
 
-def junit(cases: Sequence[CaseResult], problems: Sequence[Unreadable]) -> str:
+def junit(cases: Sequence[CaseResult], faults: Sequence[Fault]) -> str:
     """JUnit's XML as CI systems read it: a suite for each file, an error for what could not be read."""
-    suites = ElementTree.Element("testsuites", name="samestep test")
+    suites = ET.Element("testsuites", name="samestep test")
     for file, group in groupby(cases, key=lambda one: one.file):
         found = list(group)
-        suite = _suite(suites, str(file), tests=len(found), failures=sum(not one.passed for one in found), errors=0)
+        suite = _suite(suites, file, tests=len(found), failures=sum(not one.passed for one in found), errors=0)
         for one in found:
-            element = _element(suite, classname=one.test, name=one.name, file=str(file), line=str(one.line))
+            element = _element(suite, classname=one.test, name=one.name, file=file, line=str(one.line))
             if not one.passed:
                 told = _told(one)
-                failure = ElementTree.SubElement(element, "failure", message=f"{file}:{one.line}: not as expected")
+                failure = ET.SubElement(element, "failure", message=f"{file}:{one.line}: not as expected")
                 failure.text = "\n".join(told)
-    if problems:
-        suite = _suite(suites, "unreadable", tests=len(problems), failures=0, errors=len(problems))
-        for problem in problems:
-            element = _element(suite, classname="unreadable", name=one_line(problem.source))
-            ElementTree.SubElement(element, "error", message=one_line(str(problem)))
-    ElementTree.indent(suites)
-    return f'<?xml version="1.0" encoding="UTF-8"?>\n{ElementTree.tostring(suites, encoding="unicode")}'
+    if faults:
+        suite = _suite(suites, "unreadable", tests=len(faults), failures=0, errors=len(faults))
+        for fault in faults:
+            element = _element(suite, classname="unreadable", name=fault.file)
+            ET.SubElement(element, "error", message=str(fault))
+    ET.indent(suites)
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{ET.tostring(suites, encoding="unicode")}'
 
 
 def _told(case: CaseResult) -> list[str]:
@@ -71,17 +72,17 @@ def _named(job: JobResult) -> str:
     return one_line(f"{job.request.kind.kind} {job.request.namespace}/{name or ''}")
 
 
-def _suite(suites: ElementTree.Element, name: str, **counts: int) -> ElementTree.Element:
-    return ElementTree.SubElement(suites, "testsuite", name=name, **{key: str(count) for key, count in counts.items()})
+def _suite(suites: ET.Element, name: str, **counts: int) -> ET.Element:
+    return ET.SubElement(suites, "testsuite", {"name": name, **{key: str(count) for key, count in counts.items()}})
 
 
-def _element(suite: ElementTree.Element, **attributes: str) -> ElementTree.Element:
-    return ElementTree.SubElement(suite, "testcase", {key: one_line(value) for key, value in attributes.items()})
+def _element(suite: ET.Element, **attributes: str) -> ET.Element:
+    return ET.SubElement(suite, "testcase", {key: one_line(value) for key, value in attributes.items()})
 
 
 def _case(one: CaseResult) -> dict[str, Any]:
     return {
-        "file": str(one.file),
+        "file": one.file,
         "line": one.line,
         "test": one.test,
         "name": one.name,

@@ -39,6 +39,8 @@ _TOKEN = re.compile(
 _NAME = re.compile(r"[A-Za-z_]\w*\Z")
 _OPERAND_END = re.compile(r"[\w)\]}'\"`]\Z")
 _FAULT = re.compile(r"ERROR: [^:]*:(\d+):(\d+): ([^\n]*)")
+_UNDECLARED = re.compile(r"undeclared reference to '(.+)'\Z")
+_CONTAINER = " (in container '')"
 _STATUS = re.compile(r"^[A-Z_]+: | \[[A-Z_]+\]$")
 
 
@@ -141,16 +143,19 @@ def _compiled(expression: str) -> "cel.Expression | CelError":
         if found is None:
             return CelError(expression, _told(error))
         line, column, problem = found.groups()
-        return CelError(expression, _explained(problem), int(line), int(column))
+        return _fault(expression, problem.removesuffix(_CONTAINER), int(line), int(column))
     if program.return_type() not in (cel.Type.BOOL, cel.Type.DYN):
         return CelError(expression, f"is a {program.return_type().name().lower()}, not a bool")
     return _unbounded(expression) or program
 
 
-def _explained(problem: str) -> str:
+def _fault(expression: str, problem: str, line: int, column: int) -> CelError:
     if "'_+_'" in problem:
-        return f"{problem}: there is no +, map, filter and exists_one here, so that what a condition costs is bounded"
-    return problem
+        problem += ": there is no +, map, filter and exists_one here, so that what a condition costs is bounded"
+    elif unknown := _UNDECLARED.match(problem):  # told with the place of its last field
+        begin = expression.split("\n")[line - 1].rfind(unknown[1], 0, column + len(unknown[1]))
+        column = begin + 1 if begin >= 0 else column
+    return CelError(expression, problem, line, column)
 
 
 def _unbounded(expression: str) -> CelError | None:

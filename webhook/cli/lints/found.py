@@ -16,7 +16,7 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """`rule` is a stable name; `object` is what it is about ("TrainingPolicy strict"), empty where that is not known."""
+    """`rule` is a stable name; `object` is what it is about ("TrainingPolicy strict"), empty where nothing says."""
 
     severity: Severity
     rule: str

@@ -75,7 +75,9 @@ def _never_steers(one: Read, policy: Policy, shadow: Policy) -> Iterator[Found]:
     if weaker and not policy.codes and not shadow.codes and not any(field in spec for field in _FOR_ALL):
         yield warning(one, "no-effect", f"nothing here has an effect: {because}, and as strictly", "spec")
     elif idle := [field for field in _STEERS if _says(spec, field)]:
-        told = f"{because}: of this policy only findings count, and {_few(idle)} {'have' if idle[1:] else 'has'} no effect"
+        told = (
+            f"{because}: of this policy only findings count, and {_few(idle)} {'have' if idle[1:] else 'has'} no effect"
+        )
         yield warning(one, "no-effect", told, "spec", idle[0])
 
 

@@ -9,7 +9,7 @@ from webhook.model.fleet import Fleet, Model
 from webhook.model.policy import Policy
 from webhook.model.rules import AcceleratorPool
 from webhook.policy.load import Read
-from webhook.policy.matching import selects
+from webhook.policy.matching import labels_of, selects
 from webhook.policy.overlap import selects_nothing
 
 
@@ -45,9 +45,12 @@ def check_pool(one: Read, pool: AcceleratorPool, offline: Offline | None) -> Ite
     steps = ("spec", "allowed", "namespaceSelector")
     if selects_nothing(pool.namespaces):
         yield error(one, "pool-for-nobody", "contradicts itself: nobody may use the pool", *steps)
-    elif offline is not None and offline.namespaces:
-        if not any(selects(pool.namespaces, labels) for labels in offline.namespaces.values()):
-            yield warning(one, "pool-for-nobody", "selects no namespace of the fleet's files", *steps)
+    elif offline is not None and offline.namespaces and not _selected(pool, offline):
+        yield warning(one, "pool-for-nobody", "selects no namespace of the fleet's files", *steps)
+
+
+def _selected(pool: AcceleratorPool, offline: Offline) -> bool:
+    return any(selects(pool.namespaces, labels_of(name, offline.namespaces)) for name in offline.namespaces)
 
 
 def _wrong(name: str, catalog: Accelerators, models: Sequence[Model] | None, *, spelling_counts: bool) -> str:

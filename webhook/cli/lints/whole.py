@@ -1,9 +1,8 @@
 """All checks of one set of policies."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
-from webhook.catalog.accelerators import Accelerators, accelerators
+from webhook.catalog.accelerators import accelerators
 from webhook.catalog.additions import extended
 from webhook.cli.lints.codes import check_codes
 from webhook.cli.lints.exceptions import check_exception
@@ -14,25 +13,14 @@ from webhook.cli.lints.nodes import check_names, check_pool
 from webhook.cli.surroundings import Offline
 from webhook.model.policy import Policy
 from webhook.model.rules import AcceleratorPool, PolicyException
-from webhook.policy.kinds import kinds_of
 from webhook.policy.common import common
+from webhook.policy.kinds import kinds_of
 from webhook.policy.load import Loaded, Read
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """The cluster that the policies are for, as far as it is known. `catalog` has the Accelerators of the set."""
-
-    catalog: Accelerators
-    offline: Offline | None
-
-
-def lint(loaded: Loaded, offline: Offline | None, now: float) -> list[Found]:
-    """What is wrong with what was loaded, in the order of files and lines. `now` is in seconds since the epoch."""
-    return sorted({one: None for one in _lint(loaded, offline, now)}, key=lambda one: one.order)
-
-
-def _lint(loaded: Loaded, offline: Offline | None, now: float) -> Iterator[Found]:
+def check(loaded: Loaded, offline: Offline | None, now: float) -> Iterator[Found]:
+    """What is wrong with what was loaded. `offline` is the cluster that it is for, None where that is not known; `now`
+    is in seconds since the epoch."""
     for fault in loaded.faults:
         yield Found(Severity.ERROR, "invalid", "", fault)
     everything = [one for _, one in sorted(loaded.read.items())]
