@@ -4,9 +4,12 @@ import click
 
 from webhook.cli.catalog import catalog
 from webhook.cli.check import check
+from webhook.cli.completion import completion
 from webhook.cli.explain import explain
 from webhook.cli.fleet import fleet
+from webhook.cli.init import init
 from webhook.cli.lint import lint
+from webhook.cli.schema import schema
 from webhook.cli.serve import serve
 from webhook.cli.size import size
 from webhook.cli.test import test
@@ -21,7 +24,12 @@ def main() -> None:
     """Keeps every GPU training job on one GPU model."""
 
 
-for command in (catalog, check, explain, fleet, lint, serve, size, test, webhooks):
+for command in (catalog, check, completion, explain, fleet, init, lint, schema, serve, size, test, webhooks):
     # Its own too: click keeps the help option of a command's first call, with or without the group.
     command.context_settings.update(_SETTINGS)
     main.add_command(command)
+
+
+def plugin() -> None:
+    """The same as a plugin of kubectl, which runs what is named kubectl-samestep."""
+    main(prog_name="kubectl samestep")
