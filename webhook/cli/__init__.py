@@ -1,10 +1,12 @@
 """The `samestep` program."""
 
+import sys
+
 import click
 
 from webhook.cli.catalog import catalog
 from webhook.cli.check import check
-from webhook.cli.completion import completion
+from webhook.cli.completion import completion, for_kubectl
 from webhook.cli.explain import explain
 from webhook.cli.fleet import fleet
 from webhook.cli.init import init
@@ -33,3 +35,9 @@ for command in (catalog, check, completion, explain, fleet, init, lint, schema, 
 def plugin() -> None:
     """The same as a plugin of kubectl, which runs what is named kubectl-samestep."""
     main(prog_name="kubectl samestep")
+
+
+def plugin_completion() -> None:
+    """kubectl runs what is named kubectl_complete-samestep for what may come next."""
+    for line in for_kubectl(main, sys.argv[1:]):
+        click.echo(line)

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from webhook.cli.documents import Document, Unreadable
-from webhook.cli.lints.found import Found, Severity
+from webhook.cli.lints.found import UNREADABLE, Found, Severity
 from webhook.cli.lints.tests import check_tests
 from webhook.cli.lints.whole import check
 from webhook.cli.options import policy_paths
@@ -42,7 +42,7 @@ def lint(
     Each PATH, a file or a folder with those below it, is a set of its own, as --policies takes it. Without a PATH:
     policies, or this folder where there is no folder of that name.
 
-    Exit status: 0 no error, 1 some, 2 there is nothing to look at, or a fleet that cannot be read.
+    Exit status: 0 no error, 1 some, 2 something that cannot be read at all, or nothing to read.
     """
     found: list[Found] = []
     problems: list[Unreadable] = []
@@ -55,8 +55,9 @@ def lint(
         problems += [one for one in (seen.problems if seen else ()) if str(one) not in map(str, problems)]
         found += sorted([*check(loaded, seen, time.time()), *check_tests(tests)], key=lambda one: one.order)
     _print(found, problems, output)
-    failed = any(strict or one.severity is Severity.ERROR for one in found)
-    ctx.exit(2 if problems else 1 if failed else 0)
+    if problems or any(one.rule == UNREADABLE for one in found):
+        ctx.exit(2)
+    ctx.exit(1 if any(strict or one.severity is Severity.ERROR for one in found) else 0)
 
 
 def _tests_in(path: Path) -> list[Path]:

@@ -1,6 +1,7 @@
 """A policy set to start from, made of what a fleet has: files, each with what was seen there as comments."""
 
 import json
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -136,15 +137,20 @@ def _pool(one: OfVendor, order: int) -> dict[str, Any]:
     spec: dict[str, Any] = {"nodeSelector": {"matchExpressions": [expression]}, "order": order}
     if one.taints:
         spec["inject"] = {"tolerations": [_toleration(taint) for taint in one.taints]}
-    return {"apiVersion": _API_VERSION, "kind": "AcceleratorPool", "metadata": {"name": one.vendor}, "spec": spec}
+    return {
+        "apiVersion": _API_VERSION,
+        "kind": "AcceleratorPool",
+        "metadata": {"name": _slug(one.vendor)},
+        "spec": spec,
+    }
 
 
 def _pools(pools: Sequence[dict[str, Any]], vendors: Sequence[OfVendor]) -> str:
-    of = {one.vendor: one for one in vendors}
+    of = {_slug(one.vendor): one for one in vendors}
     texts = []
     for pool in pools:
         one = of[pool["metadata"]["name"]]
-        lines = [f"# The nodes with {one.vendor} devices: {len(one.nodes)} were there."]
+        lines = [f"# The nodes with {one.vendor} devices: {len(one.nodes)} when this was written."]
         if one.taints:
             lines.append("# Each of them was tainted: a job in this pool gets the tolerations that it lacks.")
         lines += [
@@ -159,6 +165,11 @@ def _pools(pools: Sequence[dict[str, Any]], vendors: Sequence[OfVendor]) -> str:
     return "".join(left_out) + "---\n".join(texts)
 
 
+def _slug(vendor: str) -> str:
+    """A vendor's name as names of objects may be."""
+    return re.sub("[^a-z0-9]+", "-", vendor.lower()).strip("-")
+
+
 def _toleration(taint: Taint) -> dict[str, str]:
     told = {"operator": "Equal", "value": taint.value} if taint.value else {"operator": "Exists"}
     return {"key": taint.key, **told, "effect": taint.effect}
@@ -170,7 +181,7 @@ def _told(taint: Taint) -> str:
 
 def _samples(one: OfVendor, rows: Sequence[ModelSummary], *, pooled: bool, several: bool) -> Iterator[_Sample]:
     resource = one.column.resource
-    of, prefix = (f" of {resource}", f"{one.vendor}-") if several else ("", "")
+    of, prefix = (f" of {resource}", f"{_slug(one.vendor)}-") if several else ("", "")
     # What the pool of a job gives it, it need not say.
     tolerations = [] if pooled and one.selector is not None else [_toleration(taint) for taint in one.taints]
     yield _Sample(f"a job of one device{of}", f"{prefix}one-device", _job("one-device", 1, resource, tolerations))

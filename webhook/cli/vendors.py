@@ -11,6 +11,8 @@ from webhook.model.placement import Operator, Requirement
 
 # Of passing states; whoever tolerates them wants to be there then.
 _PASSING = "node.kubernetes.io/"
+# Where a vendor has one node alone, its name would tell it too.
+_HOST = "kubernetes.io/hostname"
 _KEEPING_OUT = ("NoSchedule", "NoExecute")
 
 
@@ -80,7 +82,7 @@ def _telling(vendor: str, mine: Sequence[Node], others: Sequence[Node], catalog:
         if key not in theirs and all(key in node.labels for node in mine):
             return Requirement(key, Operator.EXISTS)
     shared = set(mine[0].labels.items()).intersection(*(node.labels.items() for node in mine))
-    apart = sorted(shared.difference(*(node.labels.items() for node in others)))
+    apart = sorted(one for one in shared.difference(*(node.labels.items() for node in others)) if one[0] != _HOST)
     return Requirement(apart[0][0], Operator.IN, (apart[0][1],)) if apart else None
 
 

@@ -12,9 +12,7 @@ from webhook.policy.overlap import never_meet, selects_all_of, selects_nothing
 
 # Every value that requirements below name, one that none does, and none at all.
 VALUES = ("a", "b", "c", "unheard-of", None)
-EVERY = [
-    {key: value for key, value in (("x", x), ("y", y)) if value is not None} for x, y in product(VALUES, repeat=2)
-]
+EVERY = [{key: value for key, value in (("x", x), ("y", y)) if value is not None} for x, y in product(VALUES, repeat=2)]
 
 _VALUED = st.builds(
     Requirement,

@@ -6,6 +6,8 @@ from enum import StrEnum
 from webhook.policy.documents import Fault
 from webhook.policy.load import Read
 
+UNREADABLE = "unreadable"
+
 
 class Severity(StrEnum):
     """An error never works, whatever the cluster. A warning depends on the cluster, or may be meant."""
@@ -31,6 +33,11 @@ class Found:
         place, field = self.fault, f"{self.fault.field}: " if self.fault.field else ""
         where = f"{place.file}:{place.line}:{place.column}" if place.line else place.file
         return f"{where}: {self.severity}: {field}{place.message} [{self.rule}]"
+
+
+def invalid(fault: Fault) -> Found:
+    """What is told of an object's fields, or of something that could not be looked into at all."""
+    return Found(Severity.ERROR, "invalid" if fault.field else UNREADABLE, "", fault)
 
 
 def error(one: Read, rule: str, message: str, *steps: str | int) -> Found:

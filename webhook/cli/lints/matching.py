@@ -16,6 +16,8 @@ from webhook.policy.matching import JOB_FIELDS, REQUEST_FIELDS
 from webhook.policy.overlap import selects_nothing
 from webhook.policy.parts import Steps
 
+UNREACHABLE = "unreachable"
+
 _SELECTORS = ("namespaceSelector", "objectSelector")
 _KNOWN_FIELDS = {"job": JOB_FIELDS, "request": REQUEST_FIELDS}
 
@@ -27,11 +29,11 @@ def check_matching(one: Read, policy: Policy, kinds: Workloads) -> Iterator[Foun
         yield from unknown
         if len(unknown) == len(policy.match.kinds):
             told = "no job is of a kind that it matches: it is for nothing"
-            yield error(one, "unreachable", told, "spec", "match", "kinds")
+            yield error(one, UNREACHABLE, told, "spec", "match", "kinds")
     for name, selector in zip(_SELECTORS, (policy.match.namespaces, policy.match.objects), strict=True):
         if selects_nothing(selector):
             told = "contradicts itself and selects nothing: the policy is for nothing"
-            yield error(one, "unreachable", told, "spec", "match", name)
+            yield error(one, UNREACHABLE, told, "spec", "match", name)
     for index, condition in enumerate(policy.match.conditions):
         yield from _conditions(one, index, condition.expression)
 

@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Iterator, Sequence
 
 from webhook.cli.lints.found import Found, warning
-from webhook.model.policy import Match, Policy, ValidationAction
+from webhook.model.policy import Policy, ValidationAction
 from webhook.policy.load import Read
-from webhook.policy.overlap import never_meet, selects_all_of, selects_nothing
+from webhook.policy.overlap import never_meet, selects_all_of
 
 _MOST_NAMED = 3
 # What only the policy that steers decides. Of memory, onUnknown is about a finding, and those all policies gate.
@@ -27,14 +27,14 @@ _STRICTNESS = {ValidationAction.AUDIT: 0, ValidationAction.WARN: 1, ValidationAc
 
 
 def check_meeting(policies: Sequence[tuple[Read, Policy]]) -> Iterator[Found]:
-    """Policies of equal priority that can meet, and such as never steer. In the order in which they steer."""
-    possible = [(one, policy) for one, policy in policies if not _is_for_nothing(policy.match)]
-    for index, (one, policy) in enumerate(possible):
-        before = [earlier for _, earlier in possible[:index]]
+    """Policies of equal priority that can meet, and such as never steer. They come in the order in which they steer,
+    without those that are for nothing."""
+    for index, (one, policy) in enumerate(policies):
+        before = [earlier for _, earlier in policies[:index]]
         met = [earlier for earlier in before if earlier.priority == policy.priority and can_meet(earlier, policy)]
         if met:
             told = f"a job may be under {_few(earlier.name for earlier in met)} as well, of the same priority"
-            yield warning(one, "equal-priority", f"{told}: {met[0].name} steers, by age and name", *_priority(one))
+            yield warning(one, "equal-priority", f"{told}: the older steers, then the first by name", *_priority(one))
         if shadow := next((earlier for earlier in before if covers(earlier, policy)), None):
             yield from _never_steers(one, policy, shadow)
 
@@ -84,10 +84,6 @@ def _never_steers(one: Read, policy: Policy, shadow: Policy) -> Iterator[Found]:
 def _says(spec: dict[str, object], field: str) -> bool:
     value = spec.get(field)
     return value is not None and not (isinstance(value, dict) and value.keys() <= _GATES_ALONE)
-
-
-def _is_for_nothing(match: Match) -> bool:
-    return selects_nothing(match.namespaces) or selects_nothing(match.objects)
 
 
 def _priority(one: Read) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from webhook.cli.lints.found import Found, Severity
+from webhook.cli.lints.found import Found, Severity, invalid
 from webhook.cli.policy_tests import Written, read_tests
 from webhook.policy.documents import Fault
 from webhook.policy.parts import Steps
@@ -14,7 +14,7 @@ def check_tests(files: list[Path]) -> Iterator[Found]:
     for file in files:
         for one in read_tests(file):
             if isinstance(one, Fault):
-                yield Found(Severity.ERROR, "invalid", "", one)
+                yield invalid(one)
                 continue
             missing = [(steps, f"there is no {name}") for steps, name in _named(one) if not one.path(name).exists()]
             for fault in one.source.faults(missing):

@@ -6,8 +6,8 @@ from webhook.catalog.accelerators import accelerators
 from webhook.catalog.additions import extended
 from webhook.cli.lints.codes import check_codes
 from webhook.cli.lints.exceptions import check_exception
-from webhook.cli.lints.found import Found, Severity
-from webhook.cli.lints.matching import check_matching, check_taught
+from webhook.cli.lints.found import Found, invalid
+from webhook.cli.lints.matching import UNREACHABLE, check_matching, check_taught
 from webhook.cli.lints.meeting import check_meeting
 from webhook.cli.lints.nodes import check_names, check_pool
 from webhook.cli.surroundings import Offline
@@ -21,18 +21,21 @@ from webhook.policy.load import Loaded, Read
 def check(loaded: Loaded, offline: Offline | None, now: float) -> Iterator[Found]:
     """What is wrong with what was loaded. `offline` is the cluster that it is for, None where that is not known; `now`
     is in seconds since the epoch."""
-    for fault in loaded.faults:
-        yield Found(Severity.ERROR, "invalid", "", fault)
+    yield from map(invalid, loaded.faults)
     everything = [one for _, one in sorted(loaded.read.items())]
     policies = _steering_first(everything, loaded)
     kinds = kinds_of(common(loaded.rules, Policy()))
     catalog = extended(accelerators(), loaded.accelerators)
+    reachable: list[tuple[Read, Policy]] = []
     for one, policy in policies:
-        yield from check_matching(one, policy, kinds)
+        matching = list(check_matching(one, policy, kinds))
+        yield from matching
+        if not any(found.rule == UNREACHABLE for found in matching):
+            reachable.append((one, policy))
         yield from check_codes(one, policy)
         yield from check_names(one, policy, catalog, offline)
     yield from check_taught(policies)
-    yield from check_meeting(policies)
+    yield from check_meeting(reachable)
     known = {policy.name: policy for _, policy in policies}
     for one in everything:
         if isinstance(one.good.setting, PolicyException):
