@@ -84,8 +84,9 @@ def _cli() -> str:
     return page(
         "webhook/cli",
         "# Command line",
-        "Exit status of every command: 0 it worked, 2 wrong usage or input that could not be read. `samestep check` "
-        "exits with 1 where a job was denied.",
+        "Exit status of every command: 0 it worked, 2 wrong usage or input that could not be read. 1 where "
+        "`samestep check` denies a job, `samestep test` finds something else than is expected, or `samestep lint` an error. "
+        "As a plugin of kubectl the program is `kubectl samestep`.",
         *(f"## {ctx.command_path}\n\n```text\n{_help(ctx)}\n```" for ctx in contexts),
     )
 
@@ -120,7 +121,9 @@ def _policy() -> str:
             "Custom resources, and files with `--fleet`. [The catalog](accelerators.md) is what they add to.",
         ),
         _kind(
-            PolicyTest, "A file, `*.test.yaml`, beside the policies. Paths start at its folder. No command runs it yet."
+            PolicyTest,
+            "A file, `*.test.yaml`, beside the policies. Paths start at its folder. "
+            "[How to test policies](../how-to/test-policies.md) shows how they are run.",
         ),
     )
 
