@@ -9,12 +9,13 @@ import click
 from webhook.model.policy import Policy
 from webhook.model.rules import Rules
 from webhook.policy.common import common
-from webhook.policy.load import PolicyError, load_policy, load_rules
+from webhook.policy.load import Loaded, PolicyError, load, load_policy, load_rules
+from webhook.policy.settle import NO_FILES
 
 _POLICIES = Path("policies")
 
 Command = TypeVar("Command", bound=Callable[..., Any])
-Loaded = TypeVar("Loaded", Policy, Rules)
+Found = TypeVar("Found", Policy, Rules)
 
 
 def files_option(told: str, *, required: bool = False) -> Callable[[Command], Command]:
@@ -54,9 +55,19 @@ def rules_from(policies: Path | None) -> Rules | None:
     return None if policies is None else _loaded(load_rules, policies)
 
 
-def _loaded(load: Callable[[Path], Loaded], path: Path) -> Loaded:
+def files_from(policies: Path | None) -> Loaded:
+    """What there is for a server, which goes on with what is good and logs the rest. Ends the command where there is no
+    such path."""
+    if policies is None:
+        return NO_FILES
+    if not policies.exists():
+        raise click.UsageError(f"{policies}: No such file or directory")
+    return load(policies)
+
+
+def _loaded(read: Callable[[Path], Found], path: Path) -> Found:
     try:
-        return load(path)
+        return read(path)
     except PolicyError as error:
         click.echo(error, err=True)
         click.get_current_context().exit(2)

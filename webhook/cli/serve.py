@@ -5,7 +5,12 @@ from pathlib import Path
 
 import click
 
-from webhook.cli.options import policies_option, policy_from
+from webhook.cli.documents import Unreadable
+from webhook.cli.options import files_from, policies_option
+from webhook.cli.surroundings import fleet_from
+from webhook.model.fleet import Fleet
+from webhook.model.policy import Policy
+from webhook.policy.common import common
 
 _FILE = click.Path(path_type=Path)
 _PORT = click.IntRange(0, 65535)
@@ -27,7 +32,7 @@ _PORT = click.IntRange(0, 65535)
     multiple=True,
     help="Nodes from files instead of a cluster, as `samestep fleet` takes them. Repeatable.",
 )
-@policies_option()
+@policies_option("Directory or file with TrainingPolicies, pools, exceptions and accelerators; followed as it changes.")
 @click.option(
     "--lame-duck",
     type=click.FloatRange(0),
@@ -61,7 +66,7 @@ def serve(
         raise click.UsageError("--ca-out goes with a certificate that is made, not with --cert")
     if files and (kubeconfig is not None or context is not None):
         raise click.UsageError("--fleet takes the place of a cluster")
-    policy = policy_from(policies)
+    loaded = files_from(policies)
     # kopf and the clients take most of a second to import; the other commands do without them.
     from webhook.cluster.access import Access, AccessError
     from webhook.server.listener import ListenError
@@ -69,11 +74,12 @@ def serve(
     from webhook.server.run import Settings, run
     from webhook.server.tls import CertificateError
 
+    def read(labels: tuple[str, ...]) -> tuple[Fleet, list[Unreadable]]:
+        return fleet_from(files, model_labels=labels)
+
     known = None
     if files:
-        from webhook.cli.surroundings import fleet_from
-
-        known, problems = fleet_from(files, model_labels=policy.model_labels)
+        known, problems = read(common(loaded.rules, Policy()).model_labels)
         for problem in problems:
             click.echo(f"unreadable: {problem}", err=True)
         if problems:
@@ -89,7 +95,9 @@ def serve(
         ca_out=ca_out,
         access=Access(kubeconfig, context),
         fleet=known,
-        policy=policy,
+        read_fleet=lambda labels: read(labels)[0],
+        policies=policies,
+        loaded=loaded,
     )
     try:
         asyncio.run(run(settings))

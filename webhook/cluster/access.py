@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import kopf
@@ -30,7 +31,7 @@ class StatusError(Exception):
 
 
 class Client:
-    """GETs as raw bytes, which the typed client would decode, object by object, into something much larger."""
+    """Bodies as raw bytes, which the typed client would decode, object by object, into something much larger."""
 
     def __init__(self, api: ApiClient) -> None:
         self._api = api
@@ -45,14 +46,44 @@ class Client:
         self, path: str, query: Mapping[str, str] | None = None, limits: aiohttp.ClientTimeout = _TIMEOUT
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         """An answer whose body is still to be read. Raises StatusError, aiohttp.ClientError, TimeoutError."""
+        async with self._call("GET", path, query, limits) as answer:
+            yield answer
+
+    async def send(
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, Any],
+        query: Mapping[str, str] | None = None,
+        form: str = "application/json",
+    ) -> dict[str, Any]:
+        """What the API server answers to this object, which is in the media type `form`.
+
+        Raises StatusError, aiohttp.ClientError, TimeoutError.
+        """
+        async with self._call(method, path, query, _TIMEOUT, body, form) as answer:
+            stored: dict[str, Any] = orjson.loads(await answer.read())
+            return stored
+
+    @asynccontextmanager
+    async def _call(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None,
+        limits: aiohttp.ClientTimeout,
+        body: Mapping[str, Any] | None = None,
+        form: str = "",
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
         method, url, headers, *_ = await self._api.param_serialize(
-            "GET",
+            method,
             path,
             query_params=list((query or {}).items()),
-            header_params={"Accept": "application/json", "Accept-Encoding": "identity"},
+            header_params={"Accept": "application/json", "Accept-Encoding": "identity"}
+            | ({"Content-Type": form} if form else {}),
             auth_settings=["BearerToken"],
         )
-        answer = (await self._api.call_api(method, url, headers, _request_timeout=limits)).response
+        answer = (await self._api.call_api(method, url, headers, body, _request_timeout=limits)).response
         try:
             if answer.status >= HTTPStatus.BAD_REQUEST:
                 raise StatusError(answer.status, _message(await answer.read()))

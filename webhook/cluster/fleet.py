@@ -21,6 +21,7 @@ from webhook.intake.pods import read_pod
 from webhook.model.fleet import Fleet, Listed, Node
 from webhook.model.pods import Pod
 from webhook.model.request import Object
+from webhook.model.rules import Rules
 
 _log = logging.getLogger(__name__)
 _SETTLE_S = 0.2
@@ -47,6 +48,10 @@ class LiveFleet:
         self._accelerators: list[Object] = []
         self._added = Added(accelerators())
         self._changed_catalog = False
+        self._rules: Rules | None = None
+        """Those that come into force with the next fleet."""
+        self._labels: tuple[str, ...] | None = None
+        """By which the last fleet was read, or the next one is at this moment."""
         self._fleet: Fleet | None = None
         self._usage: Usage | None = None
         self._changed = asyncio.Event()
@@ -74,6 +79,16 @@ class LiveFleet:
         """From now on these Accelerator objects, and no others, add to the catalog."""
         self._accelerators, self._changed_catalog = list(objects), True
         self._changed.set()
+
+    def rule(self, rules: Rules) -> None:
+        """From now on these rules, with a fleet that is read by their `modelLabels`: where these are others than
+        before, rules and fleet change at once, when the fleet has been made."""
+        if self._labels is None or self._worlds.labels_under(rules) == self._worlds.policy.model_labels:
+            self._rules = None
+            self._worlds.rule(rules)
+        else:
+            self._rules = rules
+            self._changed.set()
 
     def change(self) -> None:
         """There is something new to publish."""
@@ -122,12 +137,24 @@ class LiveFleet:
         self._changed.clear()
         if self._changed_catalog:
             await self._extend_catalog()
+        rules = self._rules
+        labels = self._worlds.policy.model_labels if rules is None else self._worlds.labels_under(rules)
+        if labels != self._labels:
+            self._read_all_again()
+            self._labels = labels
         nodes, self.changed_nodes = self.changed_nodes, {}
         listed, self.all_pods = self.all_pods, None
         pods, self.changed_pods = self.changed_pods, []
         nodes_at, pods_at = self.nodes.confirmed_at, self.pods.confirmed_at
         is_first = self._fleet is None or listed is not None
-        self._fleet = await asyncio.to_thread(self._next, nodes, listed, pods)
+        self._fleet = await asyncio.to_thread(self._next, nodes, listed, pods, labels)
+        if self._rules is not rules:
+            # Others are in force, or about to be: this fleet may have been read by the wrong labels.
+            self._changed.set()
+            return
+        if rules is not None:
+            self._rules = None
+            self._worlds.rule(rules)
         self._worlds.swap(replace(self._fleet, taken_at=nodes_at), usage=self._usage, pods_at=pods_at)
         if is_first:
             # Nodes and pods stay as long as the process: walking 10,000 nodes takes a full collection 60 ms each time.
@@ -142,17 +169,22 @@ class LiveFleet:
             if fault not in self._added.faults:
                 _log.warning("Accelerator %s", fault)
         self._worlds.broken("Accelerator", now.faults)
-        if now.catalog != self._added.catalog and self._fleet is not None:
-            # What is read of every node may be another thing now.
+        if now.catalog != self._added.catalog:
+            self._read_all_again()
+        self._added = now
+
+    def _read_all_again(self) -> None:
+        """What is read of every node may be another thing now."""
+        if self._fleet is not None:
             self.changed_nodes = {**{node.name: node for node in self._fleet.nodes}, **self.changed_nodes}
             self._fleet = None
-        self._added = now
 
     def _next(
         self,
         nodes: Mapping[str, Node | None],
         listed: list[Pod] | None,
         pods: list[tuple[Pod | None, Pod | None]],
+        labels: tuple[str, ...],
     ) -> Fleet:
         """Runs in a thread of its own, and is alone in touching the usage and the last fleet."""
         fleet, busy = self._fleet, set()
@@ -162,7 +194,7 @@ class LiveFleet:
         if self._usage is not None:
             for before, now in pods:
                 busy |= self._usage.change(before, now)
-        used, labels = self._usage.used if self._usage else None, self._worlds.policy.model_labels
+        used = self._usage.used if self._usage else None
         if fleet is None:
             kept = (node for node in nodes.values() if node)
             return build_fleet(kept, used=used, model_labels=labels, catalog=self.catalog)

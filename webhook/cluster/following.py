@@ -5,11 +5,15 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from webhook.cluster.fleet import LiveFleet
+from webhook.cluster.namespaces import NamespaceFollower
+from webhook.cluster.policies import LivePolicies
 from webhook.cluster.referred import ReferredFollower, WholeFollower
 from webhook.cluster.reflector import Connect, Follower, Reflector, Source
 from webhook.cluster.world import Worlds
 from webhook.fleet.growth import autoscaler_growth, node_pool_growth
 from webhook.model.request import Kind, Object
+from webhook.policy.load import Loaded
+from webhook.policy.settle import NO_FILES, Standing
 
 T = TypeVar("T")
 
@@ -18,7 +22,13 @@ _NODES = Source("nodes")
 _PODS = Source("pods", selector="status.phase!=Succeeded,status.phase!=Failed", page=100)
 _SLICES = Source("resourceslices", "resource.k8s.io", optional=True)
 _CLAIMS = Source("resourceclaims", "resource.k8s.io", optional=True)
+_NAMESPACES = Source("namespaces")
 _ACCELERATORS = Source("accelerators", "samestep.dev", optional=True)
+_OWN = {
+    "TrainingPolicy": Source("trainingpolicies", "samestep.dev", optional=True),
+    "AcceleratorPool": Source("acceleratorpools", "samestep.dev", optional=True),
+    "TrainingPolicyException": Source("trainingpolicyexceptions", "samestep.dev", optional=True),
+}
 
 REFERRED = {
     "TrainingRuntime": Source("trainingruntimes", "trainer.kubeflow.org", optional=True),
@@ -45,10 +55,19 @@ _GROWTH = (
 
 
 class Following:
-    """Starts and stops with kopf. `connect` gives a client with fresh credentials."""
+    """Starts and stops with kopf. `connect` gives a client with fresh credentials. `files` are policies that count
+    beside those of the cluster, `tell` hears how these stand."""
 
-    def __init__(self, connect: Connect, worlds: Worlds) -> None:
+    def __init__(
+        self,
+        connect: Connect,
+        worlds: Worlds,
+        files: Loaded = NO_FILES,
+        tell: Callable[[tuple[Standing, ...]], None] = lambda _: None,
+    ) -> None:
         self._live = LiveFleet(worlds, lambda name: self._nodes.read_again(name))
+        self.policies = LivePolicies(worlds, self._live.rule, self._live.extend, kinds=_OWN, files=files, tell=tell)
+        worlds.wait_for_rules()
 
         def into(source: Source, follower: Follower[T]) -> Reflector[T]:
             return Reflector(connect, source, follower, worlds.trouble)
@@ -60,12 +79,15 @@ class Following:
         self._referred = {
             Kind(one.group, "", kind): into(one, ReferredFollower(worlds, one.plural)) for kind, one in REFERRED.items()
         }
+        self._own = {kind: into(one, self.policies.followers[kind]) for kind, one in _OWN.items()}
         self._reflectors: tuple[Reflector[Any], ...] = (
             self._nodes,
             into(_PODS, self._live.pods),
             into(_CLAIMS, self._live.claims),
             into(_SLICES, self._live.slices),
-            into(_ACCELERATORS, WholeFollower(self._live.extend)),
+            into(_NAMESPACES, NamespaceFollower(worlds)),
+            into(_ACCELERATORS, self.policies.accelerators),
+            *self._own.values(),
             *self._referred.values(),
             *(growing(source, growth) for source, growth in _GROWTH),
         )
@@ -74,6 +96,7 @@ class Following:
         """Begins to follow, from where it stopped where that is still possible; does nothing where it follows
         already."""
         self._live.start()
+        self.policies.start()
         for reflector in self._reflectors:
             reflector.start()
 
@@ -82,6 +105,11 @@ class Following:
         reflector = self._referred.get(kind)
         return reflector.path if reflector else ""
 
+    def path_of_own(self, kind: str) -> str:
+        """The path of the collection of a kind of ours; empty where none is served."""
+        return self._own[kind].path
+
     async def stop(self) -> None:
         """Leaves the world as it is."""
-        await asyncio.gather(*(reflector.stop() for reflector in self._reflectors), self._live.stop())
+        reflectors = (reflector.stop() for reflector in self._reflectors)
+        await asyncio.gather(*reflectors, self.policies.stop(), self._live.stop())

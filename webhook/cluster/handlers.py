@@ -21,6 +21,7 @@ Judge: TypeAlias = Callable[[Request, World], Review]
 Handler: TypeAlias = Callable[..., Coroutine[Any, Any, None]]
 
 _log = logging.getLogger(__name__)
+_MOST_TOLD = 100
 
 STAGES: Mapping[str, Stage] = {"pin": Stage.MUTATE, "check": Stage.VALIDATE}
 """The ids of the handlers, which are also the last element of their paths."""
@@ -65,8 +66,11 @@ def with_fallback(fn: kopf.WebhookFn, handlers: Mapping[str, Handler]) -> kopf.W
     """kopf's function and, where that fails before the handler has run, the handler all the same.
 
     kopf looks for a new kind when its CRD changes. Where the API server does not serve the kind yet at that moment
-    (seen on 1.36), kopf does not look again, and would refuse its reviews until something else changes.
+    (seen on 1.36), kopf does not look again, and would refuse its reviews until something else changes. And kopf never
+    learns of a kind that a policy teaches while it runs.
     """
+
+    told: set[str] = set()
 
     async def call(request: Any, *, webhook: str | None = None, **rest: Any) -> Any:  # noqa: ANN401 (kopf's words)
         try:
@@ -74,7 +78,9 @@ def with_fallback(fn: kopf.WebhookFn, handlers: Mapping[str, Handler]) -> kopf.W
         except Exception as error:
             if CALL.get().outcome is not None:
                 raise
-            _log.warning("kopf selects no handler, so it is run without kopf: %s", error)
+            if (problem := str(error)) not in told and len(told) < _MOST_TOLD:
+                told.add(problem)
+                _log.warning("kopf selects no handler, so it is run without kopf: %s", problem)
             return await without_kopf(handlers)(request, webhook=webhook)
 
     return call

@@ -13,6 +13,7 @@ from webhook.model.request import Stage
 from webhook.model.rules import Namespaces, Rules
 from webhook.model.surroundings import Surroundings
 from webhook.model.verdict import Review, Verdict
+from webhook.model.workload import Workloads
 from webhook.model.world import World
 from webhook.policy.common import common
 from webhook.policy.kinds import kinds_of
@@ -32,6 +33,7 @@ class Worlds:
         self.faults: dict[str, tuple[str, ...]] = {}
         self.policy = policy
         self.kinds = kinds_of(policy)
+        self._reviewed = _reviewed(self.kinds)
         self._fleet = fleet
         self._pods_at: float | None = None
         self._pinned: Pinned = {}
@@ -45,10 +47,14 @@ class Worlds:
         self._namespaces: Namespaces = {}
         self._current: World | None = None
         self._counts_pods = True
+        self._awaited: set[str] = set()
+        self.rule_changes = 0
 
     @property
     def current(self) -> World | None:
-        """None until a whole fleet has been seen."""
+        """None until a whole fleet has been seen, and all that is awaited."""
+        if self._awaited:
+            return None
         counts_pods = self._pods_at is None or time.time() - self._pods_at <= self.policy.stale_after_s
         if counts_pods != self._counts_pods:
             self._counts_pods, self._current = counts_pods, None
@@ -57,9 +63,28 @@ class Worlds:
         return self._current
 
     @property
+    def fleet(self) -> Fleet | None:
+        """The last one; None until a whole one has been seen."""
+        return self._fleet
+
+    @property
+    def policies(self) -> int:
+        """How many are in force; 0: the built-in default is."""
+        return len(self._rules.policies) if self._rules else 0
+
+    @property
+    def awaited(self) -> tuple[str, ...]:
+        """What no review is given before it has been seen."""
+        return tuple(sorted(self._awaited))
+
+    def wait_for_rules(self) -> None:
+        """Rules and namespaces are about to be told, and nothing is to be decided without them."""
+        self._awaited = {"policies", "namespaces"}
+
+    @property
     def synced(self) -> bool:
-        """Whether a whole fleet has been seen, however long ago."""
-        return self._fleet is not None
+        """Whether a whole fleet has been seen, and all that is awaited, however long ago."""
+        return self._fleet is not None and not self._awaited
 
     def age_s(self, now: float) -> float | None:
         """Seconds since the fleet was last confirmed; None before the first and for a fleet that never ages."""
@@ -98,13 +123,25 @@ class Worlds:
 
     def rule(self, rules: Rules) -> None:
         """From now on reviews go by these rules. `policy` and `kinds` are then what all policies say together."""
+        self.rule_changes += rules != self._rules
         self._rules, self._current = rules, None
+        self._awaited.discard("policies")
         self.policy = common(rules, self._default)
         self.kinds = kinds_of(self.policy)
+        self._reviewed = _reviewed(self.kinds)
+
+    def reviews(self, group: str, plural: str) -> bool:
+        """Whether objects of this resource are reviewed under the rules of now."""
+        return (group, plural) in self._reviewed
+
+    def labels_under(self, rules: Rules) -> tuple[str, ...]:
+        """The node labels that would name GPU models under these rules."""
+        return common(rules, self._default).model_labels
 
     def name(self, namespaces: Namespaces) -> None:
         """From now on reviews see these labels of namespaces."""
         self._namespaces, self._current = namespaces, None
+        self._awaited.discard("namespaces")
 
     def trouble(self, plural: str, problem: str) -> None:
         """What keeps the objects of one kind from being followed; empty: nothing any more."""
@@ -159,6 +196,10 @@ class Worlds:
             rules=self._rules,
             namespaces=self._namespaces,
         )
+
+
+def _reviewed(kinds: Workloads) -> frozenset[tuple[str, str]]:
+    return frozenset((kind.group, kind.plural) for kind in kinds.reviewed)
 
 
 def _awaited(fleet: Fleet, pod: Pod) -> Nodes:

@@ -1,6 +1,6 @@
 """Our own objects, out of files or a cluster, and what they come to together."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, TypeAlias
@@ -12,6 +12,7 @@ from webhook.model.policy import Policy
 from webhook.model.rules import AcceleratorPool as ResolvedPool
 from webhook.model.rules import PolicyException, Rules
 from webhook.policy.accelerator_pool import AcceleratorPool
+from webhook.policy.cel import CelError, check
 from webhook.policy.exception import TrainingPolicyException
 from webhook.policy.parts import Steps, dotted, problems
 from webhook.policy.training_policy import TrainingPolicy
@@ -83,7 +84,19 @@ def read_object(obj: Mapping[str, Any]) -> Good:
     assert key is not None, "the models want a name"
     if isinstance(read, Accelerator):
         return Good(key, read)
-    return Good(key, read.resolved(), read.metadata.created)
+    setting = read.resolved()
+    if isinstance(setting, Policy) and (faults := list(_uncompilable(setting))):
+        raise ObjectError(faults)
+    return Good(key, setting, read.metadata.created)
+
+
+def _uncompilable(policy: Policy) -> Iterator[tuple[Steps, str]]:
+    """What the API server cannot check for us: our CEL is not quite its own."""
+    for index, one in enumerate(policy.match.conditions):
+        try:
+            check(one.expression)
+        except CelError as error:
+            yield ("spec", "match", "matchConditions", index, "expression"), str(error)
 
 
 def rules_of(good: Iterable[Good], never_good: Iterable[str] = ()) -> Rules:

@@ -66,7 +66,6 @@ class Admission:
         self._in_flight = 0
         self._idle = asyncio.Event()
         self._idle.set()
-        self._ours = {(kind.group, kind.plural) for kind in worlds.kinds.reviewed}
 
     async def plug(self, fn: kopf.WebhookFn) -> AsyncIterator[kopf.WebhookClientConfig]:
         """Takes kopf's function and keeps it, also when kopf ends: it needs nothing that would end with kopf."""
@@ -142,7 +141,7 @@ class Admission:
         return (
             request.operation in ("CREATE", "UPDATE")
             and not request.subresource
-            and (resource["group"], resource["resource"]) in self._ours
+            and self._worlds.reviews(resource["group"], resource["resource"])
         )
 
     async def _decide(self, handler: str, request: Request) -> tuple[Review, dict[str, Any]]:

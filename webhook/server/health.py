@@ -8,6 +8,8 @@ from enum import Enum
 from webhook.cluster.world import Worlds
 from webhook.server.tls import ServingCertificate
 
+_RULES = ("trainingpolicies", "acceleratorpools", "trainingpolicyexceptions", "namespaces")
+
 
 class State(Enum):
     """FAILED makes a replica unready. WARNING does not: what ails one ails all, and all would leave at once."""
@@ -33,6 +35,7 @@ def checks(
     """Everything that readiness rests on. `plugged` says whether kopf has handed over its handlers."""
     return (
         _fleet(worlds, now),
+        _policies(worlds),
         _pods(worlds),
         _surroundings(worlds),
         _objects(worlds),
@@ -52,10 +55,10 @@ def readiness(found: Iterable[Check], *, verbose: bool) -> tuple[bool, str]:
 
 def _fleet(worlds: Worlds, now: float) -> Check:
     problem = worlds.problems.get("nodes", "")
-    if worlds.current is None:
+    if worlds.fleet is None:
         return Check("fleet", State.FAILED, problem or "the first list of nodes is under way")
     age = worlds.age_s(now)
-    nodes = len(worlds.current.fleet.nodes)
+    nodes = len(worlds.fleet.nodes)
     told = f"{nodes} nodes with accelerators" + ("" if age is None else f", confirmed {age:.0f} s ago")
     if worlds.stale(now):
         told += ", stale: denials that rest on nodes are warnings"
@@ -72,8 +75,18 @@ def _pods(worlds: Worlds) -> Check:
     return Check("pods", State.WARNING if problem else State.OK, f"{told}; {problem}" if problem else told)
 
 
+def _policies(worlds: Worlds) -> Check:
+    problems = [told for plural in _RULES if (told := worlds.problems.get(plural))]
+    if worlds.awaited:
+        told = f"the first list of {' and '.join(worlds.awaited)} is under way"
+        return Check("policies", State.FAILED, "; ".join(problems) or told)
+    told = f"{worlds.policies} in force" if worlds.policies else "the built-in default is in force"
+    return Check("policies", State.WARNING if problems else State.OK, "; ".join((told, *problems)))
+
+
 def _surroundings(worlds: Worlds) -> Check:
-    problems = [told for plural, told in sorted(worlds.problems.items()) if plural not in ("nodes", "pods")]
+    told_elsewhere = ("nodes", "pods", *_RULES)
+    problems = [told for plural, told in sorted(worlds.problems.items()) if plural not in told_elsewhere]
     told = "; ".join(problems) or "what jobs refer to is followed"
     return Check("surroundings", State.WARNING if problems else State.OK, told)
 

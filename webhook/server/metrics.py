@@ -5,9 +5,10 @@ from collections import Counter as Tally
 from collections.abc import Iterator
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, Info, generate_latest
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from webhook.cluster.policies import FILES, KINDS
 from webhook.cluster.world import Worlds
 from webhook.model.request import Stage
 from webhook.model.verdict import Review, Verdict
@@ -105,20 +106,26 @@ class _State(Collector):
         self._worlds = worlds
         self._certificate = certificate
 
-    def collect(self) -> Iterator[GaugeMetricFamily]:
+    def collect(self) -> Iterator[Metric]:
         nodes = GaugeMetricFamily("samestep_fleet_nodes", "Nodes with accelerators, by model.", labels=("model",))
         for model, count in self._nodes_by_model().items():
             nodes.add_metric((model,), count)
         yield nodes
-        synced = "Whether a whole fleet has been seen."
+        synced = "Whether a whole fleet has been seen, and the policies."
         yield GaugeMetricFamily("samestep_fleet_synced", synced, value=self._worlds.synced)
         age = self._worlds.age_s(time.time())
         if age is not None:
             told = "Since the fleet was last confirmed."
             yield GaugeMetricFamily("samestep_fleet_age_seconds", told, value=age)
-        told = "Objects of ours that cannot be taken as they are; /readyz?verbose says why."
+        told = "TrainingPolicies in force; 0: the built-in default is."
+        yield GaugeMetricFamily("samestep_policies", told, value=self._worlds.policies)
+        told = "Times that policies, pools or exceptions came into force or changed."
+        yield CounterMetricFamily("samestep_rule_changes", told, value=self._worlds.rule_changes)
+        told = (
+            "Objects of ours, and faults of policy files, that cannot be taken as they are; /readyz?verbose says why."
+        )
         broken = GaugeMetricFamily("samestep_broken_objects", told, labels=("kind",))
-        for kind in ("Accelerator",):
+        for kind in ("Accelerator", *KINDS, FILES):
             broken.add_metric((kind,), len(self._worlds.faults.get(kind, ())))
         yield broken
         told = "When the serving certificate expires."

@@ -5,19 +5,29 @@ import gc
 import logging
 import os
 import signal
+import socket
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from uuid import uuid4
 
 from webhook.cluster.access import Access
 from webhook.cluster.following import Following
 from webhook.cluster.handlers import admission_handlers, with_fallback, without_kopf
+from webhook.cluster.lease import Lease
 from webhook.cluster.lookup import Lookup
 from webhook.cluster.operator import run_operator
+from webhook.cluster.policies import LivePolicies
+from webhook.cluster.policy_files import PolicyFiles
+from webhook.cluster.standings import Standings
 from webhook.cluster.world import Worlds
 from webhook.intake.references import references
 from webhook.model.fleet import Fleet
 from webhook.model.policy import Policy
+from webhook.model.rules import Rules
+from webhook.policy.load import Loaded
+from webhook.policy.settle import NO_FILES
 from webhook.server.admission import Admission
 from webhook.server.certificates import self_signed
 from webhook.server.listener import Server
@@ -25,13 +35,15 @@ from webhook.server.metrics import Metrics
 from webhook.server.tls import CertificateError, ServingCertificate
 
 _log = logging.getLogger(__name__)
+_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 _HOSTS = ("localhost", "127.0.0.1", "::1", "samestep.samestep-system.svc")
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
     """`host` empty: all interfaces. Without `cert` and `key` a pair is made, and its authority written to `ca_out`.
-    With a `fleet` there is no cluster."""
+    With a `fleet` there is no cluster; `read_fleet` makes it again, by the node labels that policies say name GPU
+    models. `loaded` is what `policies`, which are followed, have come to at first."""
 
     host: str
     port: int
@@ -42,7 +54,9 @@ class Settings:
     ca_out: Path | None = None
     access: Access = field(default_factory=Access)
     fleet: Fleet | None = None
-    policy: Policy = field(default_factory=Policy)
+    read_fleet: Callable[[tuple[str, ...]], Fleet] | None = None
+    policies: Path | None = None
+    loaded: Loaded = NO_FILES
 
 
 async def run(settings: Settings) -> None:
@@ -50,7 +64,8 @@ async def run(settings: Settings) -> None:
     certificate = _certificate(settings)
     if settings.fleet is None:
         await settings.access.check()
-    worlds = Worlds(settings.policy, settings.fleet)
+    worlds = Worlds(Policy(), settings.fleet)
+    worlds.rule(settings.loaded.rules)
     metrics = Metrics(worlds, certificate, _version())
     admission = Admission(worlds, metrics)
     server = Server(
@@ -70,20 +85,45 @@ async def run(settings: Settings) -> None:
             "listening", extra={"facts": {"port": server.port, "probe_port": server.probe_port, "pid": os.getpid()}}
         )
         if settings.fleet is None:
-            await _serve_cluster(settings.access, worlds, admission, server, signalled)
+            await _serve_cluster(settings, worlds, admission, server, signalled)
         else:
             admission.fn = without_kopf(admission_handlers())
             gc.freeze()  # as the reflector does with the nodes that it follows
+            policies = LivePolicies(worlds, lambda rules: _rule(worlds, rules, settings), files=settings.loaded)
+            policies.start()
+            files = _followed(settings, policies)
             await signalled.wait()
             await server.drain()
+            await files.stop()
+            await policies.stop()
+
+
+def _rule(worlds: Worlds, rules: Rules, settings: Settings) -> None:
+    labels = worlds.labels_under(rules)
+    if settings.read_fleet is not None and labels != worlds.policy.model_labels:
+        # Reviews wait for it: without a cluster, nobody has to have them in two seconds.
+        worlds.swap(settings.read_fleet(labels))
+    worlds.rule(rules)
+
+
+def _followed(settings: Settings, policies: LivePolicies) -> PolicyFiles:
+    files = PolicyFiles(settings.policies, settings.loaded, policies.read)
+    files.start()
+    return files
 
 
 async def _serve_cluster(
-    access: Access, worlds: Worlds, admission: Admission, server: Server, signalled: asyncio.Event
+    settings: Settings, worlds: Worlds, admission: Admission, server: Server, signalled: asyncio.Event
 ) -> None:
     over = asyncio.Event()
     handlers = admission_handlers()
-    following = Following(access.client, worlds)
+    access = settings.access
+    lease = Lease(access.client, _namespace(), f"{socket.gethostname()}_{uuid4().hex[:8]}", lambda: standings.look())
+    standings = Standings(access.client, lambda kind: following.path_of_own(kind), lease)
+    following = Following(access.client, worlds, settings.loaded, standings.tell)
+    files = _followed(settings, following.policies)
+    lease.start()
+    standings.start()
     lookup = Lookup(access.client, following.path_of, references)
     admission.surround = lookup.world
     operator = asyncio.create_task(
@@ -105,7 +145,16 @@ async def _serve_cluster(
     await server.close()
     over.set()
     await operator
-    await lookup.close()
+    await asyncio.gather(lookup.close(), files.stop(), standings.stop())
+    await lease.stop()
+
+
+def _namespace() -> str:
+    """Ours, where this runs in a pod."""
+    try:
+        return _NAMESPACE.read_text("utf-8").strip()
+    except OSError:
+        return "samestep-system"
 
 
 def _take_signals(signalled: asyncio.Event) -> None:

@@ -219,9 +219,9 @@ def test_the_policys_table_is_the_size_of_jobs_like_it(tmp_path: Path) -> None:
     found = _document("-f", str(_job(tmp_path / "job.yaml")), "--policies", str(policy))
     assert (found["source"], found["likelyMib"]) == ("tabled", 4096)
     assert found["assumptions"] == ["memory.declared[0] of the policy"]
-    policy.write_text("kind: x")
+    policy.write_text("kind: TrainingPolicy")
     bad = _run("-f", str(tmp_path / "job.yaml"), "--policies", str(policy))
-    assert (bad.exit_code, "policy.yaml: apiVersion" in bad.stderr) == (2, True)
+    assert (bad.exit_code, "policy.yaml:1:1: apiVersion: expected a string" in bad.stderr) == (2, True)
 
 
 def test_a_shape_that_flags_give_is_sized(tmp_path: Path) -> None:

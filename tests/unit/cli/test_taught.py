@@ -67,7 +67,7 @@ def test_a_bad_entry_is_told_with_file_and_field(tmp_path: Path) -> None:
     file.write_text(yaml.safe_dump(document(ENTRY.replace("each: Item", "each: Items"))))
     result = check(tmp_path, "--policies", str(file))
     assert result.exit_code == 2
-    assert "bad.yaml: spec.kinds.0.roles.0.each: Input should be 'One', 'Entry' or 'Item'" in result.stderr
+    assert "bad.yaml:15:7: spec.kinds.0.roles.0.each: Input should be 'One', 'Entry' or 'Item'" in result.stderr
     assert "Traceback" not in result.output
 
 

@@ -32,6 +32,7 @@ async def cluster(tmp_path: Path) -> AsyncIterator[tuple[ApiServer, Path]]:
         for path, kind in (
             ("/api/v1/nodes", "Node"),
             ("/api/v1/pods", "Pod"),
+            ("/api/v1/namespaces", "Namespace"),
             ("/api/v1/configmaps", "ConfigMap"),
             ("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", "CustomResourceDefinition"),
         ):

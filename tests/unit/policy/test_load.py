@@ -218,6 +218,15 @@ def test_a_pipe_in_the_folder_is_not_waited_for(tmp_path: Path) -> None:
     assert load(tmp_path) == Loaded(load(tmp_path).rules)
 
 
+def test_a_condition_that_cannot_be_compiled_is_told_by_its_place_in_the_file_and_in_itself(tmp_path: Path) -> None:
+    conditions = [{"name": "good", "expression": "has(object.metadata)"}, {"name": "bad", "expression": "object.a =="}]
+    write(tmp_path / "a.yaml", policy("one", match={"matchConditions": conditions}))
+    [fault] = load(tmp_path).faults
+    assert (fault.line, fault.column, fault.field) == (10, 7, "spec.match.matchConditions.1.expression")
+    assert fault.message.startswith("Syntax error: ")
+    assert fault.message.endswith("(line 1, column 12 of object.a ==)")
+
+
 def test_folders_that_lead_in_a_circle_are_read_once(tmp_path: Path) -> None:
     write(tmp_path / "team" / "a.yaml", policy("one"))
     (tmp_path / "team" / "up").symlink_to(tmp_path)

@@ -9,7 +9,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -73,6 +73,80 @@ def test_a_fleet_out_of_files_is_served_without_a_cluster_until_sigterm(fleet: P
         assert process.stderr is not None
         [line] = process.stderr.read().splitlines()
         assert json.loads(line)["verdict"] == "Pin"
+
+
+def policy(**spec: object) -> str:
+    document = {"apiVersion": "samestep.dev/v1alpha1", "kind": "TrainingPolicy", "metadata": {"name": "mine"}}
+    return json.dumps({**document, "spec": spec})
+
+
+def test_policy_files_are_followed_within_two_seconds_and_a_fault_leaves_the_last_good_one(
+    fleet: Path, tmp_path: Path
+) -> None:
+    folder, ca = tmp_path / "policies", tmp_path / "ca.pem"
+    folder.mkdir()
+    with serving("--fleet", fleet, "--ca-out", ca, "--policies", folder) as (process, told):
+        context = ssl.create_default_context(cafile=str(ca))
+
+        def patched() -> bool:
+            body = json.dumps(admission_review()).encode()
+            request = urllib.request.Request(f"https://127.0.0.1:{told['port']}/admit/pin", body)
+            with urllib.request.urlopen(request, context=context) as answer:
+                return "patch" in json.load(answer)["response"]
+
+        def metric(name: str) -> float:
+            with urllib.request.urlopen(f"http://127.0.0.1:{told['probe_port']}/metrics") as scraped:
+                lines = scraped.read().decode().splitlines()
+            return float(next(line for line in lines if line.startswith(f"{name} ")).rpartition(" ")[2])
+
+        def within_two_seconds(condition: Callable[[], bool]) -> None:
+            until = time.monotonic() + 2
+            while not condition():
+                assert time.monotonic() < until
+                time.sleep(0.05)
+
+        broken = 'samestep_broken_objects{kind="File"}'
+        assert (patched(), metric("samestep_policies")) == (True, 0)
+        (folder / "mine.json").write_text(policy(pin={"when": "Never"}))
+        within_two_seconds(lambda: not patched())
+        (folder / "mine.json").write_text(policy(pin={"when": "Allways"}))
+        within_two_seconds(lambda: metric(broken) == 1)
+        assert (patched(), metric("samestep_policies")) == (False, 1)
+        (folder / "mine.json").unlink()
+        within_two_seconds(patched)
+        assert (metric("samestep_policies"), metric(broken)) == (0, 0)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(10) == 0
+        assert process.stderr is not None
+        [warned] = [line for line in map(json.loads, process.stderr) if line["level"] == "warning"]
+        assert warned["message"].endswith(
+            "mine.json:1:114: spec.pin.when: Input should be 'WhenMixed', 'Always' or 'Never'"
+        )
+
+
+def test_node_labels_that_a_policy_file_names_make_the_fleet_anew(fleet: Path, tmp_path: Path) -> None:
+    file = tmp_path / "policy.yaml"
+    file.write_text(policy())
+    with serving("--fleet", fleet, "--policies", file) as (process, told):
+
+        def models() -> set[str]:
+            with urllib.request.urlopen(f"http://127.0.0.1:{told['probe_port']}/metrics") as scraped:
+                lines = scraped.read().decode().splitlines()
+            samples = [line.rpartition(" ") for line in lines if line.startswith("samestep_fleet_nodes{")]
+            return {name for name, _, value in samples if float(value)}
+
+        assert len(models()) == 2
+        file.write_text(policy(modelLabels=["kubernetes.io/hostname"]))
+        until = time.monotonic() + 5
+        while len(models()) != 4:
+            assert time.monotonic() < until
+            time.sleep(0.05)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(10) == 0
+
+
+def test_policies_that_are_not_there_are_one_line(fleet: Path, tmp_path: Path) -> None:
+    assert refused("--fleet", fleet, "--policies", tmp_path / "none").endswith("none: No such file or directory")
 
 
 def test_a_served_process_drains_for_its_lame_duck_time(fleet: Path) -> None:

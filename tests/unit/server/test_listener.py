@@ -15,6 +15,7 @@ from tests.samples import demo_nodes, fleet
 from tests.unit.server.conftest import Serve, Serving, admission_review
 from webhook.cluster.world import Worlds
 from webhook.model.policy import Policy
+from webhook.model.rules import Rules
 from webhook.server.certificates import self_signed
 from webhook.server.listener import ListenError
 from webhook.server.tls import CertificateError, ServingCertificate
@@ -49,12 +50,24 @@ async def test_the_verbose_text_lists_every_check(serve: Serve) -> None:
     assert status == 200
     lines = text.splitlines()
     assert lines[0] == "[+]fleet ok: 4 nodes with accelerators"
-    assert lines[1] == "[+]pods ok: what is free now is not looked at"
-    assert lines[2] == "[+]surroundings ok: what jobs refer to is followed"
-    assert lines[3] == "[+]objects ok: every object of ours that is in view counts"
-    assert lines[4] == "[+]handlers ok: served"
-    assert lines[5].startswith("[+]certificate ok: valid until 20")
-    assert lines[6:] == ["[+]draining ok: not stopping", "ready"]
+    assert lines[1] == "[+]policies ok: the built-in default is in force"
+    assert lines[2] == "[+]pods ok: what is free now is not looked at"
+    assert lines[3] == "[+]surroundings ok: what jobs refer to is followed"
+    assert lines[4] == "[+]objects ok: every object of ours that is in view counts"
+    assert lines[5] == "[+]handlers ok: served"
+    assert lines[6].startswith("[+]certificate ok: valid until 20")
+    assert lines[7:] == ["[+]draining ok: not stopping", "ready"]
+
+
+async def test_a_replica_is_unready_until_policies_and_namespaces_have_been_seen(serve: Serve) -> None:
+    worlds = Worlds(Policy(), fleet(demo_nodes()))
+    worlds.wait_for_rules()
+    serving = await serve(worlds=worlds)
+    told = "[-]policies failed: the first list of namespaces and policies is under way\nnot ready\n"
+    assert await serving.get("/readyz") == (503, told)
+    worlds.name({})
+    worlds.rule(Rules())
+    assert (await serving.get("/readyz"))[0] == 200
 
 
 async def test_a_broken_object_of_ours_is_told_and_the_server_stays_ready(serve: Serve) -> None:
