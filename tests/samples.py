@@ -13,6 +13,7 @@ from webhook.fleet.nodes import read_node
 from webhook.model.fleet import Fleet
 from webhook.model.policy import Policy
 from webhook.model.request import Kind, Request, Stage, User
+from webhook.model.rules import Namespaces, Rules
 from webhook.model.surroundings import NOTHING_IN_VIEW, Surroundings
 from webhook.model.verdict import Review
 from webhook.model.world import World
@@ -90,6 +91,8 @@ def ask(
     now: float = 1000.0,
     surroundings: Surroundings = NOTHING_IN_VIEW,
     tell: Tell = untold,
+    rules: Rules | None = None,
+    namespaces: Namespaces | None = None,
 ) -> Review:
     """The review of a CREATE, or of an UPDATE where there is an old object."""
     group, _, version = obj["apiVersion"].rpartition("/")
@@ -105,7 +108,8 @@ def ask(
     )
     if known is None or isinstance(known, list):
         known = fleet(demo_nodes() if known is None else known)
-    return review(request, World(known, policy or Policy(), surroundings), tell)
+    world = World(known, policy or Policy(), surroundings, rules=rules, namespaces=namespaces or {})
+    return review(request, world, tell)
 
 
 def patched(outcome: Review) -> Json:

@@ -22,7 +22,8 @@ _FIRST_LINE = 250
 def message(review: Review) -> str:
     """The whole message of a denial, lines joined by newlines."""
     leading = leading_finding(review)
-    end = texts()["end"].format(policy=review.policy.name, code=leading.code)
+    pool = review.decision.pool_name
+    end = texts()["end_pool" if pool else "end"].format(policy=review.policy.name, pool=pool, code=leading.code)
     lines = [_first(leading, review)]
     if leading.code in _TABLE:
         lines += ["", *(f"  {row}" for row in _table(review))]

@@ -85,7 +85,7 @@ def _figures(review: Review) -> dict[str, str]:
     """The placeholders that any text may use."""
     job = review.job
     if job is None:
-        return {"job": "", "need": "", "batch": "", "gang": "", "room": ""}
+        return {"job": "", "need": "", "batch": "", "gang": "", "room": "", "in_pool": ""}
     words = texts()
     declared = job.declared.per_device_mib is not None and review.demand.source is DemandSource.DECLARED
     batch = None if declared else review.micro_batch
@@ -99,6 +99,7 @@ def _figures(review: Review) -> dict[str, str]:
         "need": need(review.demand),
         "batch": prefix,
         "gang": gang(job),
+        "in_pool": words["in_pool"].format(pool=pool) if (pool := review.decision.pool_name) else "",
         "room": words["room"].format(devices=wanted(job)) if roomy else "",
         **_slowed(review.decision.straggler),
     }

@@ -19,6 +19,7 @@ from webhook.model.job import PinRecord, TrainingJob
 from webhook.model.paths import dotted
 from webhook.model.pods import Promise, Queued
 from webhook.model.policy import Differing, PinWhen, Policy, RoomRule, UnknownNodes
+from webhook.model.rules import AcceleratorPool
 from webhook.model.verdict import Candidate, Decision, Out, Pool, Straggler, Verdict
 from webhook.sizing.demand import Sized
 
@@ -40,7 +41,12 @@ class Case:
     """One job before the gates. `keep` is the pin recorded in the old object of an UPDATE: it stays while it passes;
     `on_update`: an UPDATE is never denied for room. `promises` are the pins given lately; `grouped`: the pod is one of
     several that are objects of their own; `queued` is what pods wait for that are to come to one model. `tell` hears
-    what the decision goes through."""
+    what the decision goes through.
+
+    `pools` are the AcceleratorPools that the job may be given, in their order, and `pools_in_view` whether it is known
+    which there are; `kept_in` is the one that an earlier answer gave it, where the job shows that it did. `pool_grows`:
+    the job is in a pool that may get more nodes.
+    """
 
     job: TrainingJob
     sized: Sized
@@ -53,6 +59,10 @@ class Case:
     grouped: bool = False
     queued: Queued = field(default_factory=dict)
     tell: Tell = untold
+    pools: tuple[AcceleratorPool, ...] = ()
+    pools_in_view: bool = False
+    kept_in: AcceleratorPool | None = None
+    pool_grows: bool = False
 
     @property
     def scope(self) -> Scope:
@@ -68,6 +78,16 @@ class Case:
     def wish(self) -> str:
         """The model that the submitter asks for, or nothing."""
         return model_asked_for(self.job, self.policy)
+
+    @property
+    def pool_asked_for(self) -> str:
+        """The AcceleratorPool that the submitter asks for; empty where none is, or where policy does not listen."""
+        return self.job.wishes.pool if self.policy.model else ""
+
+    @property
+    def grows(self) -> bool:
+        """Whether nodes may be added where the job may land."""
+        return self.pool_grows or bool(self.fleet.grows)
 
     @property
     def stale_s(self) -> float:
@@ -171,7 +191,7 @@ def _memory_denies(pool: TargetPool, case: Case, figures: Pool) -> Decision:
 def _unmet(pool: TargetPool, case: Case, weighed: tuple[Candidate, ...], figures: Pool) -> Decision:
     """What was asked for is not there. Like a model that the job's own selectors exclude, none other is chosen."""
     nowhere = () if weighed else _nothing_known(pool, case.scope.treatment)
-    withheld = memory_withheld(pool, case) or ("grows" if case.fleet.grows else "update" if case.on_update else "")
+    withheld = memory_withheld(pool, case) or ("grows" if case.grows else "update" if case.on_update else "")
     if not weighed:
         withheld = "unknown"
     finding = unmet(case.job, weighed, withheld)
@@ -402,7 +422,7 @@ def _room_withheld(pool: TargetPool, case: Case) -> str:
     """Why a lack of room is no denial: the variant of the finding's text, empty where denial stands."""
     if memory := memory_withheld(pool, case):
         return memory
-    if case.fleet.grows:
+    if case.grows:
         return "grows"
     if case.policy.room is not RoomRule.REQUIRE:
         return "prefer"

@@ -48,7 +48,7 @@ def placed(fleet: Fleet, placement: Placement) -> Iterator[Limit]:
 def required(fleet: Fleet, term: Term) -> Iterator[ByRequirement]:
     """What the requirements of a term leave, one after the other; an empty term, which leaves nothing, has none."""
     for requirement in term.expressions:
-        yield ByRequirement(requirement, _labelled(fleet, requirement))
+        yield ByRequirement(requirement, labelled(fleet, requirement))
     for requirement in term.fields:
         yield ByRequirement(requirement, _named(fleet, requirement), of_field=True)
 
@@ -77,7 +77,7 @@ def _term(fleet: Fleet, term: Term) -> Nodes:
     return nodes
 
 
-def _labelled(fleet: Fleet, requirement: Requirement) -> Nodes:
+def labelled(fleet: Fleet, requirement: Requirement) -> Nodes:
     """The nodes whose labels meet one expression; none where it is malformed, for then its whole term matches none."""
     index = fleet.labels.get(requirement.key, _NOBODY)
     values = requirement.values

@@ -2,37 +2,68 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from webhook.model.placement import Toleration
+from webhook.model.fleet import Taint
+from webhook.model.placement import Pointer, Requirement, Toleration
 
 
 @dataclass(frozen=True, slots=True)
 class QueueName:
-    """The queue that a job names: `system` is "Kueue", "Volcano" or "KAI"."""
+    """The queue that a job names: `system` is "Kueue", "Volcano" or "KAI". `nodes` are what the job itself says beside
+    it of the nodes that its queue is served from."""
 
     system: str
     name: str
+    nodes: tuple[Requirement, ...] = ()
+
+
+class Slot(NamedTuple):
+    """Where the name of a queue can be written: `at` is not there yet, and `below` is to be made inside it."""
+
+    at: Pointer
+    below: Pointer = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Flavor:
-    """What a queue may place pods on: nodes that carry `labels`, whose taints `tolerations` are added for.
+    """A ResourceFlavor in a queue: pods that get it are put on nodes that carry `labels`, with `tolerations` added.
 
-    `quota` is by resource what the queue may hold of it at the most, its own and what it can borrow; a resource that is
-    not there is not covered by the queue, None has no limit.
+    `taints` are said of its nodes: pods that tolerate them neither themselves nor by `tolerations` do not get it.
+    `quota` is by resource what the queue may hold of it at the most, its own and what it can borrow (CPU in thousandths
+    under "cpu", everything else in whole units): a bound that nothing beats, None where there is none. A resource that
+    is not there is not covered. None in all: what the queue holds is not in view.
     """
 
     name: str
     labels: Mapping[str, str] = field(default_factory=dict)
+    taints: tuple[Taint, ...] = ()
     tolerations: tuple[Toleration, ...] = ()
-    quota: Mapping[str, int | None] = field(default_factory=dict)
+    quota: Mapping[str, int | None] | None = None
+
+    def covers(self, resource: str) -> bool:
+        return self.quota is None or resource in self.quota
+
+    def holds(self, requests: Mapping[str, int]) -> int | None:
+        """How many pods with these requests its quota can ever hold; None: any number."""
+        if self.quota is None:
+            return None
+        amounts = {**requests, "pods": 1}
+        limits = ((self.quota.get(name), amount) for name, amount in amounts.items() if amount > 0)
+        return min((limit // amount for limit, amount in limits if limit is not None), default=None)
 
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """The flavors of one queue, in the order in which its controller tries them."""
+    """Where a queue lets pods land.
 
-    flavors: tuple[Flavor, ...]
+    `flavors` stand in the order in which Kueue tries them; it gives each group of equal pods one of those that cover
+    what they ask for. Nodes have to meet all of `nodes` (Volcano, KAI). `missing` is what of it is not in view.
+    """
+
+    flavors: tuple[Flavor, ...] = ()
+    nodes: tuple[Requirement, ...] = ()
+    missing: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -200,6 +200,7 @@ class Workload:
     per node; `environment` what the controller itself sets in each container. `selector_only`: of a template that may
     change, only nodeSelector and tolerations may; `narrows_only`: selectors and affinity may only be added to.
     `only_with` names an annotation without which the kind is none of ours.
+    `queues` are the paths of fields that name the job's queue, by its system (queues.yaml).
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = _checked(
@@ -243,6 +244,7 @@ class Workload:
     environment: frozenset[str] = frozenset()
     groups: Groups | None = None
     only_with: Annotated[str, Field(pattern=_KEY)] = ""
+    queues: dict[str, Path] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         shapes = sum((bool(self.roles), bool(self.holds), self.runtime is not None))

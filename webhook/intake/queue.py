@@ -1,0 +1,52 @@
+"""The queue that a job is submitted to, by label, annotation or a field of its kind."""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from webhook.catalog.queues import QueueSystem, queue_systems
+from webhook.intake.fields import found, mapping
+from webhook.model.placement import Operator, Pointer, Requirement
+from webhook.model.queues import QueueName
+from webhook.model.request import Object
+from webhook.model.workload import Workload
+
+
+def read_queue(source: Object, metadata: Object, workload: Workload, pods: Iterable[Pointer]) -> QueueName | None:
+    """The first queue that the object names; None where it names none. `pods` point at the pod specs of its roles with
+    devices, beside which the metadata of the templates stand. Raises Unreadable where labels or annotations are no map.
+    """
+    own = (mapping(metadata, "labels", ("metadata",)), mapping(metadata, "annotations", ("metadata",)))
+    templates = [_template(source, spec) for spec in pods]
+    for system in queue_systems():
+        places = [own, *templates] if system.in_template else [own]
+        labels, annotations = [one[0] for one in places], [one[1] for one in places]
+        field = workload.queues.get(system.system)
+        at = found(source, field) if field else None
+        named = [at, *_values(labels, system.labels), *_values(annotations, system.annotations)]
+        name = next((one for one in named if isinstance(one, str) and one), "")
+        nodes = tuple(_said_of_nodes(labels, system))
+        if name or nodes:
+            return QueueName(system.system, name, nodes)
+    return None
+
+
+def _values(places: Iterable[Mapping[str, object]], keys: Iterable[str]) -> Iterator[object]:
+    return (place.get(key) for key in keys for place in places)
+
+
+def _said_of_nodes(labels: list[Mapping[str, object]], system: QueueSystem) -> Iterator[Requirement]:
+    for key in system.says_nodes:
+        value = next((one for one in _values(labels, (key,)) if isinstance(one, str) and one), "")
+        if value:
+            yield Requirement(key, Operator.IN, (value,))
+
+
+def _template(source: Object, spec: Pointer) -> tuple[Mapping[str, object], Mapping[str, object]]:
+    """Labels and annotations of the template around a pod spec; what is no map is not there: its controller says so."""
+    value: object = source
+    for step in (*spec[:-1], "metadata") if spec else ():
+        if isinstance(step, int):
+            value = value[step] if isinstance(value, list) and step < len(value) else None
+        else:
+            value = value.get(step) if isinstance(value, Mapping) else None
+    labels, annotations = (value.get(key) if isinstance(value, Mapping) else None for key in ("labels", "annotations"))
+    return labels if isinstance(labels, Mapping) else {}, annotations if isinstance(annotations, Mapping) else {}
