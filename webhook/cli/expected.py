@@ -30,8 +30,8 @@ def differences(expect: ExpectPart, found: Outcome) -> Iterator[Difference]:
         yield Difference("models", _listed(sorted(expect.models)), _listed(sorted(one.name for one in found.models)))
     if expect.policy is not None and expect.policy != decided.policy.name:
         yield Difference("policy", expect.policy, decided.policy.name or _NONE)
-    if expect.pool is not None:  # no decision gives a job a pool yet
-        yield Difference("pool", expect.pool, _NONE)
+    if expect.pool is not None and expect.pool != decided.decision.pool_name:
+        yield Difference("pool", expect.pool, decided.decision.pool_name or _NONE)
     if missing := [code for code in expect.codes if code not in found.codes]:
         yield Difference("codes", _listed(missing), _listed(found.codes))
     if there := [code for code in expect.not_codes if code in found.codes]:

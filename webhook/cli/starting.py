@@ -219,6 +219,8 @@ def _case(sample: _Sample, found: Outcome) -> dict[str, Any]:
     expect: dict[str, Any] = {"verdict": str(found.verdict)}
     if found.verdict is Verdict.PIN:
         expect["models"] = [one.name for one in found.models]
+    if found.decided.decision.pool_name:
+        expect["pool"] = found.decided.decision.pool_name
     if found.codes:
         expect["codes"] = list(found.codes[:1])
     return {"name": sample.name, "jobs": [f"jobs/{sample.file}.yaml"], "expect": expect}

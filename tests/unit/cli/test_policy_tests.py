@@ -13,7 +13,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from controlplane.nodes import RTX_5090, Card, gpu_node
 from tests.samples import Json, demo_nodes, job, pod, pytorchjob
-from tests.unit.cli.folders import case, exception, policy, policy_test, write
+from tests.unit.cli.folders import case, exception, policy, policy_test, pool, write
 from tests.unit.cli.test_check import asked
 from tests.unit.intake.runtimes import node as runtime_node
 from tests.unit.intake.runtimes import runtime, train_job
@@ -168,6 +168,13 @@ def test_who_submits_counts_where_conditions_ask(run: Run) -> None:
     files = {"policy": policy(match={"matchConditions": [ask]})}
     assert passing(run, {"policy": "one"}, of_case={"user": {"name": "ann", "groups": ["research"]}}, **files)
     assert not passing(run, {"policy": "one"}, of_case={"user": {"name": "ann"}}, **files)
+
+
+def test_the_pool_that_a_job_is_given_is_compared(run: Run) -> None:
+    gold = pool("gold", allowed={"groups": ["research"]})
+    files = {"policy": [policy(), gold, pool("iron", order=10)]}
+    assert passing(run, {"pool": "gold"}, of_case={"user": {"name": "ann", "groups": ["research"]}}, **files)
+    assert passing(run, {"pool": "iron"}, of_case={"user": {"name": "ann"}}, **files)
 
 
 def test_exceptions_end_by_the_time_of_the_test(run: Run) -> None:

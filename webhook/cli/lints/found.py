@@ -35,9 +35,9 @@ class Found:
         return f"{where}: {self.severity}: {field}{place.message} [{self.rule}]"
 
 
-def invalid(fault: Fault) -> Found:
+def invalid(fault: Fault, rule: str = "invalid") -> Found:
     """What is told of an object's fields, or of something that could not be looked into at all."""
-    return Found(Severity.ERROR, "invalid" if fault.field else UNREADABLE, "", fault)
+    return Found(Severity.ERROR, rule if fault.field else UNREADABLE, "", fault)
 
 
 def error(one: Read, rule: str, message: str, *steps: str | int) -> Found:

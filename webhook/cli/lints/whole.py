@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from webhook.catalog.accelerators import accelerators
 from webhook.catalog.additions import extended
 from webhook.cli.lints.codes import check_codes
+from webhook.cli.lints.conditions import check_conditions, uncompiled
 from webhook.cli.lints.exceptions import check_exception
 from webhook.cli.lints.found import Found, invalid
 from webhook.cli.lints.matching import UNREACHABLE, check_matching, check_taught
@@ -21,7 +22,9 @@ from webhook.policy.load import Loaded, Read
 def check(loaded: Loaded, offline: Offline | None, now: float) -> Iterator[Found]:
     """What is wrong with what was loaded. `offline` is the cluster that it is for, None where that is not known; `now`
     is in seconds since the epoch."""
-    yield from map(invalid, loaded.faults)
+    for fault in loaded.faults:
+        rule, placed = uncompiled(fault)
+        yield invalid(placed, rule)
     everything = [one for _, one in sorted(loaded.read.items())]
     policies = _steering_first(everything, loaded)
     kinds = kinds_of(common(loaded.rules, Policy()))
@@ -32,6 +35,7 @@ def check(loaded: Loaded, offline: Offline | None, now: float) -> Iterator[Found
         yield from matching
         if not any(found.rule == UNREACHABLE for found in matching):
             reachable.append((one, policy))
+        yield from check_conditions(one, policy)
         yield from check_codes(one, policy)
         yield from check_names(one, policy, catalog, offline)
     yield from check_taught(policies)
