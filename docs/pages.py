@@ -84,8 +84,8 @@ def _cli() -> str:
     return page(
         "webhook/cli",
         "# Command line",
-        "Exit status of every command: 0 it worked, 2 wrong usage or input that could not be read. 1 where "
-        "`samestep check` denies a job, `samestep test` finds something else than is expected, or `samestep lint` an error. "
+        "Exit status of every command: 0 it worked, 2 wrong usage or input that could not be read; 1 where "
+        "`samestep check` denies a job, `samestep test` is not as expected, or `samestep lint` finds an error. "
         "As a plugin of kubectl the program is `kubectl samestep`.",
         *(f"## {ctx.command_path}\n\n```text\n{_help(ctx)}\n```" for ctx in contexts),
     )

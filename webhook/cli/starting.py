@@ -119,7 +119,7 @@ def _judged(models: Sequence[ModelSummary], odd: Sequence[ModelSummary]) -> Iter
         by_resource[row.resource][row.product] = row
     for resource, found in by_resource.items():
         if len(found) == 1:
-            yield f"{resource}: one model, so nothing is pinned as things are."
+            yield f"{resource}: one model, so there is nothing to choose."
         else:
             memories = sorted(row.memory_mib or 0 for row in found.values())
             span = f"{gib(memories[0])} to {gib(memories[-1])}" if memories[0] != memories[-1] else gib(memories[0])

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 from syrupy.assertion import SnapshotAssertion
 
-from tests.policy_examples import TAUGHT
+from tests.policy_examples import EXAMPLES, TAUGHT, Example
 from tests.samples import Json, demo_nodes
 from tests.unit.cli.folders import case, exception, policy, policy_test, pool, write
 from webhook.cli import main
@@ -332,6 +332,13 @@ def test_a_pool_for_namespaces_that_are_not_there_is_for_nobody(lint: Lint, tmp_
     fleet = ("--fleet", "fleet/nodes.yaml", "--fleet", "namespaces.yaml")
     assert "[pool-for-nobody]" in lint(pool(allowed=OTHER), options=fleet).stdout
     assert "[pool-for-nobody]" not in lint(pool(allowed=TEAM), options=fleet).stdout
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda one: f"{one.kind} {one.field}")
+def test_there_is_an_answer_for_whatever_the_api_takes_or_refuses(lint: Lint, example: Example) -> None:
+    result = lint(example.document, options=("--fleet", "fleet/nodes.yaml"))
+    assert result.exit_code in (0, 1), result.output
+    assert ("[invalid]" in result.stdout) == bool(example.field), result.output
 
 
 def test_policy_tests_in_a_folder_are_looked_at_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,7 +31,9 @@ class Terminal:
         command = step.command
         if command.startswith("save "):
             printed = ""
-            (self._folder / command.removeprefix("save ")).write_text(step.text, "utf-8")
+            file = self._folder / command.removeprefix("save ")
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(step.text, "utf-8")
         elif command.startswith("samestep "):
             printed = self._samestep(command)
         elif command == "make demo":

@@ -9,7 +9,7 @@ import yaml
 from webhook.cli.lints.found import Found, error
 from webhook.model.policy import Policy
 from webhook.policy.cel import CelError, check, fields
-from webhook.policy.documents import Document, Fault, Source, documents_of
+from webhook.policy.documents import Document, Fault, Source, documents_of, printable
 from webhook.policy.load import Read
 from webhook.policy.matching import JOB_FIELDS, REQUEST_FIELDS
 from webhook.policy.parts import Steps
@@ -39,12 +39,20 @@ def uncompiled(fault: Fault) -> tuple[str, Fault]:
         way = (*_EXPRESSIONS, int(steps[3]), "expression")
         for one in documents_of(fault.file, Path(fault.file).read_bytes()):
             if isinstance(one, Document) and one.source.place(*way) == (fault.line, fault.column):
-                try:
-                    check(one.object["spec"]["match"]["matchConditions"][way[3]]["expression"])
-                except CelError as wrong:
+                scalar = _scalar(one.source, way)
+                wrong = _wrong(scalar.value) if scalar else None
+                if wrong is not None and fault.message == printable(str(wrong)):
                     told = replace(fault, message=wrong.problem)
                     return _RULE, _at(told, one.source, way, wrong.line, wrong.column)
-    return ("invalid", fault)
+    return "invalid", fault
+
+
+def _wrong(expression: str) -> CelError | None:
+    try:
+        check(expression)
+    except CelError as wrong:
+        return wrong
+    return None
 
 
 def _at(fault: Fault, source: Source, steps: Steps, line: int, column: int) -> Fault:
