@@ -24,11 +24,6 @@ def files_option(told: str, *, required: bool = False) -> Callable[[Command], Co
     return click.option("-f", "--filename", "files", type=file, multiple=True, required=required, help=told)
 
 
-def policies_option(told: str = "Directory or file with TrainingPolicies.") -> Callable[[Command], Command]:
-    """`--policies`; `told` says what they are for."""
-    return click.option("--policies", type=click.Path(path_type=Path), help=told)
-
-
 def policy_paths(command: Command) -> Command:
     """Any number of files and folders. None: the folder `policies`, else the one we are in."""
 
@@ -37,6 +32,11 @@ def policy_paths(command: Command) -> Command:
 
     path = click.Path(path_type=Path)
     return click.argument("paths", nargs=-1, metavar="[PATH]...", type=path, callback=given)(command)
+
+
+def policies_option(told: str = "Directory or file with TrainingPolicies.") -> Callable[[Command], Command]:
+    """`--policies`; `told` says what they are for."""
+    return click.option("--policies", type=click.Path(path_type=Path), help=told)
 
 
 def policy_from(policies: Path | None) -> Policy:

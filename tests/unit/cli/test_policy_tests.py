@@ -99,6 +99,13 @@ def test_a_denial_leaves_no_models_and_its_whole_message_is_searched(run: Run) -
     assert passing(run, {"verdict": "Deny", "models": [], "codes": ["SST201"], "message": "RTX-5090 +31.8"}, job=DENIED)
 
 
+def test_both_webhooks_are_asked(run: Run) -> None:
+    # Under a policy that only records, the first would have pinned the job, and the second misses the pin.
+    recording = policy(validationActions=["Audit"])
+    assert passing(run, {"verdict": "Admit", "codes": ["SST301", "SST302"]}, policy=recording)
+    assert passing(run, {"verdict": "Pin", "notCodes": ["SST302"]})
+
+
 def test_every_job_of_a_case_is_to_meet_it(run: Run, snapshot: SnapshotAssertion) -> None:
     result = run(
         case("large jobs"),
