@@ -51,6 +51,10 @@ test-controllers: controlplane ## Jobs of each kind on the real controllers of t
 test-load: controlplane ## A stream of jobs on the real scheduler: who waits for what, and how long (2 minutes)
 	$(BIN)/python -m pytest -s tests/load
 
+.PHONY: mutate-policies
+mutate-policies: $(READY) ## Whether the tests of the policy pack notice each change to its policies
+	$(BIN)/python -m tests.mutation.policies
+
 .PHONY: test-sizing-torch
 test-sizing-torch: $(READY) ## The parts of an estimate against PyTorch on the CPU (downloads gigabytes, in a venv of its own)
 	$(PYTHON) -m venv .venv-torch

@@ -38,6 +38,8 @@ def differences(expect: ExpectPart, found: Outcome) -> Iterator[Difference]:
         yield Difference("notCodes", f"no {_listed(there)}", _listed(found.codes))
     if expect.message is not None and not any(re.search(expect.message, text) for text in found.texts):
         yield Difference("message", expect.message, "\n".join(found.texts) or _NONE)
+    if expect.not_message is not None and any(re.search(expect.not_message, text) for text in found.texts):
+        yield Difference("notMessage", f"no {expect.not_message}", "\n".join(found.texts))
 
 
 def _are(models: Sequence[Model], expected: Sequence[str]) -> bool:

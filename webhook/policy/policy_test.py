@@ -46,6 +46,8 @@ class ExpectPart(Part):
     """Findings that are not."""
     message: _Regex | None = None
     """A regular expression of Python that the denial or, where it is admitted, one of its warnings contains."""
+    not_message: _Regex | None = None
+    """One that neither contains: what is not to be said."""
 
     @model_validator(mode="after")
     def _something(self) -> Self:

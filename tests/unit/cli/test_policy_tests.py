@@ -66,6 +66,7 @@ def test_what_is_as_expected_passes(run: Run) -> None:
         "codes": ["SST301"],
         "notCodes": ["SST201"],
         "message": "^SST301 pinned to RTX-PRO",
+        "notMessage": "denied",
     }
     result = run(case(expect=expect))
     assert (result.exit_code, result.stdout) == (0, "ok    a.test.yaml:9  a job\n1 passed, 0 failed\n")
@@ -81,6 +82,7 @@ def test_what_is_as_expected_passes(run: Run) -> None:
         ({"codes": ["SST301", "SST201"]}, {"codes": ("SST201", "SST301, SST204")}),
         ({"notCodes": ["SST201", "SST301"]}, {"notCodes": ("no SST301", "SST301, SST204")}),
         ({"message": "denied"}, {"message": ("denied", f"SST301 pinned to {LARGE} (nvidia.com/gpu.product)")}),
+        ({"notMessage": "pinned"}, {"notMessage": ("no pinned", f"SST301 pinned to {LARGE} (nvidia.com/gpu.product)")}),
         ({"pool": "gold"}, {"pool": ("gold", "none")}),
     ],
     ids=lambda value: next(iter(value)),

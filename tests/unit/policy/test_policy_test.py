@@ -48,6 +48,7 @@ def test_everything_that_a_case_can_say_arrives() -> None:
             "codes": ["SST201"],
             "notCodes": ["SST301"],
             "message": "out of memory: .* 44",
+            "notMessage": "RTX-5090",
         },
     }
     case = PolicyTest.model_validate(document(cases=[written])).spec.cases[0]
