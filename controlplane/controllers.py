@@ -309,7 +309,7 @@ _CONTROLLERS: dict[ControllerName, _Controller] = {
         configuration=_configuration(
             "config.kueue.x-k8s.io/v1beta2",
             internalCertManagement=_NO_CERTIFICATES,
-            integrations={"frameworks": ["batch/job"]},
+            integrations={"frameworks": ["batch/job", "jobset.x-k8s.io/jobset"]},
         ),
         webhook_prefix="kueue-",
         certificate_folder=Path("/etc/kueue/metrics/certs"),

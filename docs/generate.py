@@ -1,5 +1,5 @@
-"""`python -m docs.generate` writes the reference pages, CRDs and JSON Schemas that come from the code; `--check` says
-which have drifted."""
+"""`python -m docs.generate` writes what comes from the code: reference pages, CRDs, JSON Schemas, examples. `--check`
+says which have drifted."""
 
 import difflib
 import sys
@@ -8,10 +8,12 @@ from pathlib import Path
 
 import click
 
+from docs.examples import example_files
 from docs.pages import pages
 from webhook.policy.definitions import definitions, schemas
 
 REFERENCE = Path(__file__).parent / "reference"
+EXAMPLES = Path(__file__).parents[1] / "webhook" / "answer" / "examples"
 DEFINITIONS = Path(__file__).parents[1] / "manifests" / "crds"
 SCHEMAS = Path(__file__).parents[1] / "schemas"
 
@@ -20,8 +22,9 @@ SCHEMAS = Path(__file__).parents[1] / "schemas"
 @click.option("--check", is_flag=True, help="Change nothing; fail, with a diff, where a page is not what it would be.")
 @click.pass_context
 def main(ctx: click.Context, check: bool) -> None:  # noqa: FBT001 (click passes it by name)
-    """Write the generated pages of docs/reference, manifests/crds and schemas."""
-    made = {REFERENCE: pages(), DEFINITIONS: definitions(), SCHEMAS: schemas()}
+    """Write the generated pages of docs/reference, manifests/crds, schemas, and the examples that `samestep explain`
+    shows."""
+    made = {REFERENCE: pages(), DEFINITIONS: definitions(), SCHEMAS: schemas(), EXAMPLES: example_files()}
     if check:
         found = [line for root, wanted in made.items() for line in drift(wanted, root)]
         if found:
@@ -52,7 +55,7 @@ def drift(wanted: Mapping[str, str], root: Path) -> list[str]:
 
 def leftovers(wanted: Mapping[str, str], root: Path) -> list[Path]:
     """Files of codes and kinds that are no more."""
-    found = (*root.glob("codes/*"), *root.glob("kinds/*"), *root.glob("*.yaml"), *root.glob("*.json"))
+    found = (path for glob in ("codes/*", "codes.ko/*", "kinds/*", "*.yaml", "*.json") for path in root.glob(glob))
     return sorted(path for path in found if str(path.relative_to(root)) not in wanted)
 
 

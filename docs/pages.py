@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from importlib.resources import files
-from typing import Any
+from typing import Any, Final
 
 import click
 import yaml
@@ -15,13 +15,14 @@ from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 from pydantic import BaseModel
 
+from docs.examples import examples_in
 from docs.kinds import kind_pages
 from docs.markdown import code, page, table
+from webhook.answer.code_page import code_page
 from webhook.catalog.accelerators import Figure, Product, Vendor, accelerators
 from webhook.catalog.additions import Accelerator
 from webhook.catalog.codes import codes
 from webhook.cli import main as program
-from webhook.cli.explain import page as code_page
 from webhook.cluster.handlers import STAGES
 from webhook.cluster.world import Worlds
 from webhook.fleet.build import build_fleet
@@ -30,7 +31,7 @@ from webhook.fleet.remembered import ANNOTATION
 from webhook.fleet.signs import TWO_MODELS_KEY
 from webhook.model.finding import Finding
 from webhook.model.fleet import Model
-from webhook.model.policy import Policy
+from webhook.model.policy import Language, Policy
 from webhook.model.request import Kind, Request
 from webhook.model.verdict import Decision, Straggler, Verdict
 from webhook.model.workload import Workload
@@ -54,8 +55,8 @@ def pages() -> dict[str, str]:
     return {
         "accelerators.md": _accelerators(),
         "cli.md": _cli(),
-        "codes.md": _codes(),
-        **{f"codes/{one.code}.md": page("webhook/catalog/codes.yaml", code_page(one)) for one in codes().values()},
+        **_codes(Language.EN),
+        **_codes(Language.KO),
         **kind_pages(),
         "launchers.md": _launchers(),
         "metrics.md": _metrics(),
@@ -64,18 +65,50 @@ def pages() -> dict[str, str]:
     }
 
 
-def _codes() -> str:
-    return page(
-        "webhook/catalog/codes.yaml",
+_CODES: Final = {Language.EN: "codes", Language.KO: "codes.ko"}
+_ABOUT_CODES: Final = {
+    Language.EN: (
         "# Finding codes",
-        "A code is stable and never reused. The action is what it does under a policy whose `validationActions` is "
-        "`Deny`: Deny refuses the job, Warn tells its submitter, Info is for JSON and audit annotations. "
-        "`samestep explain CODE` prints the same pages.",
-        table(
-            ("code", "action", "what it says"),
-            ((f"[{one.code}](codes/{one.code}.md)", one.action, one.title) for one in codes().values()),
+        (
+            "A code is stable and never reused. The action is what it does under a policy whose `validationActions` is "
+            "`Deny`: Deny refuses the job, Warn tells its submitter, Info is for JSON and audit annotations. "
+            "`samestep explain CODE` prints the same pages."
         ),
-    )
+        ("code", "action", "what it says"),
+    ),
+    Language.KO: (
+        "# Finding code 목록",
+        (
+            "code는 바뀌지 않으며 다시 쓰이지 않습니다. 동작은 `validationActions`가 `Deny`인 정책 기준입니다. "
+            "Deny는 job을 거부하고, Warn은 제출자에게 알리며, Info는 JSON과 audit annotation에만 남습니다. "
+            "`samestep explain CODE --lang ko`로 같은 내용을 볼 수 있습니다."
+        ),
+        ("code", "동작", "내용"),
+    ),
+}
+_LANGUAGES: Final = {Language.EN: "English", Language.KO: "한국어"}
+
+
+def _codes(language: Language) -> dict[str, str]:
+    """The list of codes and a page for each, in one language, with a link to the same page in the others."""
+    folder, (title, about, header) = _CODES[language], _ABOUT_CODES[language]
+    source, shown, known = f"webhook/catalog/{folder}.yaml", examples_in(language), codes(language)
+    rows = ((f"[{one.code}]({folder}/{one.code}.md)", one.action, one.title) for one in known.values())
+    return {
+        f"{folder}.md": page(source, title, _elsewhere(language, ""), about, table(header, rows)),
+        **{
+            f"{folder}/{code}.md": page(
+                source, code_page(one, shown.get(code, ""), language), _elsewhere(language, f"../|/{code}")
+            )
+            for code, one in known.items()
+        },
+    }
+
+
+def _elsewhere(language: Language, path: str) -> str:
+    """Links to this page in the other languages; "|" in the path stands for their folder."""
+    others = ((name, _CODES[other]) for other, name in _LANGUAGES.items() if other is not language)
+    return " ".join(f"[{name}]({path.replace('|', folder) or folder}.md)" for name, folder in others)
 
 
 def _cli() -> str:
@@ -106,8 +139,9 @@ def _policy() -> str:
         "comment in the first line: `# yaml-language-server: $schema=../schemas/trainingpolicy_v1alpha1.json`.",
         _kind(
             TrainingPolicy,
-            "A file with one `TrainingPolicy`, or a directory that holds one, is what `samestep check --policies` "
-            "takes. Custom resources of this kind are not read yet. Without a policy the defaults below apply; "
+            "Files, or a directory of files, are what `--policies` of the commands takes; `samestep serve` follows "
+            "them, and the objects of a cluster ([how](../how-to/change-policies-live.md)). Without a policy the "
+            "defaults below apply; "
             "[policies/one-model-per-job.yaml](../../policies/one-model-per-job.yaml) is the same written out. "
             "[How to teach Samestep your own kind](../how-to/teach-a-kind.md) shows an entry of `kinds`.",
         ),

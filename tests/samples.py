@@ -12,6 +12,7 @@ from webhook.fleet.build import build_fleet
 from webhook.fleet.nodes import read_node
 from webhook.model.fleet import Fleet
 from webhook.model.policy import Policy
+from webhook.model.queues import NO_QUEUES, Queues
 from webhook.model.request import Kind, Request, Stage, User
 from webhook.model.rules import Namespaces, Rules
 from webhook.model.surroundings import NOTHING_IN_VIEW, Surroundings
@@ -90,6 +91,7 @@ def ask(
     user: User = USER,
     now: float = 1000.0,
     surroundings: Surroundings = NOTHING_IN_VIEW,
+    queues: Queues = NO_QUEUES,
     tell: Tell = untold,
     rules: Rules | None = None,
     namespaces: Namespaces | None = None,
@@ -108,7 +110,7 @@ def ask(
     )
     if known is None or isinstance(known, list):
         known = fleet(demo_nodes() if known is None else known)
-    world = World(known, policy or Policy(), surroundings, rules=rules, namespaces=namespaces or {})
+    world = World(known, policy or Policy(), surroundings, rules=rules, namespaces=namespaces or {}, queues=queues)
     return review(request, world, tell)
 
 

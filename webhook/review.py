@@ -13,6 +13,7 @@ from webhook.decision.update import decide_update
 from webhook.decision.validate import check_created
 from webhook.decision.wishes import heard, ignored
 from webhook.fleet.pods import siblings
+from webhook.fleet.queues import reach
 from webhook.intake.read import Outside, Wrapper, name_of, read_job
 from webhook.intake.wrapped import DEEPEST, Held
 from webhook.model.demand import UNKNOWN_DEMAND
@@ -90,10 +91,12 @@ def _review(request: Request, world: World, depth: int = 0, tell: Tell = untold)
         promises=world.promises,
         grouped=bool(job.group),
         queued=world.queued,
+        queues=world.queues,
         tell=tell,
+        pools_in_view=world.rules is not None,
     )
     decided_before = old if isinstance(old, TrainingJob) else None
-    if world.rules is not None:
+    if world.rules is not None and world.rules.pools:
         case = _with_pools(case, request, world.rules, world.namespaces, decided_before)
     decision = _decide(request, case, decided_before)
     decision = replace(decision, findings=(*decision.findings, *_of_the_job(case)))
@@ -118,14 +121,12 @@ def _with_pools(case: Case, request: Request, rules: Rules, namespaces: Namespac
     Its record alone is no evidence: the selectors and tolerations have to be there. An UPDATE may come from someone
     else, a controller say, so whoever may use the pool is not asked again.
     """
-    if not rules.pools:
-        return replace(case, pools_in_view=True)
     pools = pools_for(request, rules, namespaces)
     among, given_to = (rules.pools, old) if old is not None else (pools, case.job)
     kept = next((one for one in among if one.name == given_to.given), None)
     if kept is not None and not lacking(given_to, kept, created=False).lacks_nothing:
         kept = None
-    return replace(case, pools=pools, pools_in_view=True, kept_in=kept)
+    return replace(case, pools=pools, kept_in=kept)
 
 
 def _decide(request: Request, case: Case, old: TrainingJob | None) -> Decision:
@@ -168,7 +169,7 @@ def _none_of_ours(request: Request) -> str:
 
 
 def _read(request: Request, obj: Object, world: World, policy: Policy) -> TrainingJob | Wrapper | Outside:
-    return read_job(
+    job = read_job(
         obj,
         kind=request.kind,
         namespace=request.namespace,
@@ -177,6 +178,7 @@ def _read(request: Request, obj: Object, world: World, policy: Policy) -> Traini
         surroundings=world.surroundings,
         config_maps=policy.config_maps,
     )
+    return replace(job, reach=reach(job, world.queues)) if isinstance(job, TrainingJob) and job.queue else job
 
 
 def _checked(request: Request, world: World, wrapper: Wrapper, depth: int) -> Review:

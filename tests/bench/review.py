@@ -14,7 +14,8 @@ from dataclasses import replace
 from rich.console import Console
 from rich.table import Table
 
-from controlplane.nodes import hard_fleet
+from controlplane.nodes import A100_80GB, H100, L40S, RTX_5090, RTX_PRO_6000, hard_fleet
+from tests.queues import flavor, groups, kueue, local, queued, read
 from tests.samples import Json, pod, pytorchjob
 from webhook.fleet.build import build_fleet
 from webhook.fleet.nodes import read_node
@@ -29,6 +30,11 @@ from webhook.model.world import World
 from webhook.review import review
 from webhook.sizing.demand import size as size_rank
 
+CARDS = (RTX_5090, RTX_PRO_6000, A100_80GB, H100, L40S)
+HOST = {
+    "coveredResources": ["cpu", "memory"],
+    "flavors": [{"name": "any", "resources": [{"name": name, "nominalQuota": "1P"} for name in ("cpu", "memory")]}],
+}
 SIZES = (10, 100, 1_000, 10_000)
 ROUNDS = 30
 ESTIMATED = ("--model_name_or_path=meta-llama/Llama-3.1-70B", "--fsdp=full_shard", "--bf16", "--block_size=4096")
@@ -42,6 +48,18 @@ def main() -> None:
     busy = {size: World(fleet_of(size, busy=True), Policy()) for size in (SIZES[0], SIZES[-1])}
     for size, world in (*worlds.items(), *busy.items()):
         assert review(request, world).verdict is Verdict.PIN, size
+    queues = read(
+        *(flavor(card.product.lower(), {"nvidia.com/gpu.product": card.product}) for card in CARDS),
+        kueue("ClusterQueue", "cq", resourceGroups=[*groups({card.product.lower(): 1 << 20 for card in CARDS}), HOST]),
+        flavor("any"),
+        local(),
+    )
+    waiting = replace(request, object=queued(job))
+    in_queue = {size: replace(worlds[size], queues=queues) for size in (SIZES[0], SIZES[-1])}
+    for size, world in in_queue.items():
+        outcome = review(waiting, world)
+        assert outcome.decision.pin is not None, size
+        assert outcome.decision.pool.candidates, size
     body = json.dumps({"request": {"object": sized_job(100 << 10)}})
     timed: dict[str, Callable[[], object]] = {
         f"review(), {size:,} nodes": lambda world=world: review(request, world)  # type: ignore[misc]
@@ -50,6 +68,10 @@ def main() -> None:
     timed |= {
         f"review(), {size:,} busy nodes": lambda world=world: review(request, world)  # type: ignore[misc]
         for size, world in busy.items()
+    }
+    timed |= {
+        f"review() in a queue, {size:,} nodes": lambda world=world: review(waiting, world)  # type: ignore[misc]
+        for size, world in in_queue.items()
     }
     estimated = read_job(sized_job(6 << 10, *ESTIMATED), kind=request.kind, namespace="team-a", user=request.user)
     assert isinstance(estimated, TrainingJob)

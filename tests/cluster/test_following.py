@@ -8,6 +8,7 @@ import pytest
 from controlplane.rig import ControlPlane
 from tests.cluster.followed import free, until
 from tests.cluster.team import Team
+from tests.queues import flavor, kueue, local, queue
 from tests.samples import Json, pod
 from webhook.cluster.access import Access
 from webhook.cluster.following import Following
@@ -16,6 +17,7 @@ from webhook.cluster.world import Worlds
 from webhook.model.policy import Policy
 from webhook.model.request import Kind, Request
 from webhook.model.surroundings import Reference
+from webhook.model.world import World
 
 GPU = "nvidia.com/gpu"
 RUNTIME = Kind("trainer.kubeflow.org", "", "TrainingRuntime")
@@ -74,3 +76,34 @@ def test_nodes_pods_runtimes_and_autoscalers_are_followed_with_our_own_rights(
         asyncio.run(follow())
     finally:
         control_plane.api.delete(f"{path}/{name}")
+
+
+def test_queues_and_their_flavors_are_followed_with_our_own_rights(
+    control_plane: ControlPlane, account: Path, team: Team
+) -> None:
+    control_plane.install_crds("kueue")
+    name = team.namespace
+    control_plane.apply(flavor(name, {"gpu-type": "a"}), queue({name: 8}, name, cohortName=name))
+    team.apply(local(name))
+    worlds = Worlds(Policy())
+    following = Following(Access(account).client, worlds)
+    key = ("Kueue", team.namespace, "lq")
+
+    def quota(world: World) -> int | None:
+        known = world.queues.known.get(key)
+        return known.flavors[0].quota[GPU] if known and known.flavors and known.flavors[0].quota else None
+
+    async def follow() -> None:
+        following.start()
+        await until(worlds, lambda world: quota(world) == 8)
+        lends = kueue("Cohort", name, resourceGroups=queue({name: 4})["spec"]["resourceGroups"])
+        await asyncio.to_thread(control_plane.apply, lends)
+        await until(worlds, lambda world: quota(world) == 12)
+        await asyncio.to_thread(control_plane.kubectl, "delete", "resourceflavor", name)
+        await until(worlds, lambda world: world.queues.known[key].missing == (f"ResourceFlavor {name}",))
+        await following.stop()
+
+    try:
+        asyncio.run(follow())
+    finally:
+        control_plane.kubectl("delete", "clusterqueue,cohort", name)

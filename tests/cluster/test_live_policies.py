@@ -137,7 +137,7 @@ def test_a_bad_edit_leaves_the_last_good_one_and_is_told_on_the_object(
         found = control_plane.api.get("/api/v1/namespaces/default/events?fieldSelector=involvedObject.name=one")
         return [one for one in found["items"] if one["involvedObject"]["kind"] == "TrainingPolicy"]
 
-    control_plane.processes.wait("samestep", events)
+    control_plane.processes.wait("samestep", lambda: bool(events()))
     assert [(one["type"], one["reason"], one["message"]) for one in events()] == [
         ("Warning", "Invalid", told["message"])
     ]
@@ -267,10 +267,10 @@ def test_one_replica_writes_and_another_takes_over(
     try:
         for name in running:
             start_webhook(control_plane.processes, tmp_path, f"--kubeconfig={account}", name=name)
-        control_plane.processes.wait("samestep", holder)
+        control_plane.processes.wait("samestep", lambda: bool(holder()))
         first = holder()
         control_plane.apply(policy("one"))
-        control_plane.processes.wait("samestep", lambda: ready(control_plane, "one"))
+        control_plane.processes.wait("samestep", lambda: bool(ready(control_plane, "one")))
         [leading] = [one for one in running if first in control_plane.processes.log(one).read_text()]
         running.remove(leading)
         control_plane.processes.stop(leading, grace_s=5)
@@ -278,7 +278,7 @@ def test_one_replica_writes_and_another_takes_over(
         control_plane.processes.wait(other, lambda: holder() not in ("", first))
         assert holder() in control_plane.processes.log(other).read_text()
         control_plane.apply(policy("two"))
-        control_plane.processes.wait(other, lambda: ready(control_plane, "two"))
+        control_plane.processes.wait(other, lambda: bool(ready(control_plane, "two")))
     finally:
         for name in running:
             control_plane.processes.stop(name, grace_s=5)

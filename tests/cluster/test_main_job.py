@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 import yaml
 
+from controlplane.api import ApiError
 from controlplane.nodes import A100_80GB, gpu_node
 from controlplane.rig import ControlPlane
 from demo.serving import ROOT, Webhook
@@ -87,6 +88,25 @@ def test_what_fits_nowhere_is_refused_and_every_suggestion_is_accepted_when_appl
         assert followed != manifest
         team.apply(followed)
         team.kubectl("delete", "-f", "-", stdin=followed)
+
+
+def test_the_api_server_hands_on_a_cause_for_each_finding(team: Team) -> None:
+    """Tools read them; kubectl does not print them, since the reason is Forbidden and not Invalid."""
+    refused = pytorchjob(spread_pod(batch=256), **PER_SAMPLE, memory_per_devise="1Gi")
+    refused["metadata"]["namespace"] = team.namespace
+    path = f"/apis/kubeflow.org/v1/namespaces/{team.namespace}/pytorchjobs"
+
+    with pytest.raises(ApiError) as error:
+        team.cluster.api.create(path, [refused])
+
+    status = json.loads(str(error.value).partition(": ")[2])
+    assert (error.value.status, status["reason"]) == (403, "Forbidden")
+    first, second = status["details"]["causes"]
+    container = "spec.pytorchReplicaSpecs.Worker.template.spec.containers[0]"
+    assert (first["reason"], first["field"]) == ("SST201", f"{container}.command[3]")
+    assert first["message"].startswith("out of memory: micro-batch 256 needs 173.0 GiB")
+    assert (second["reason"], second["field"]) == ("SST101", "metadata.annotations[samestep.dev/memory-per-devise]")
+    assert team.refused(refused).count("SST101") == 0
 
 
 def as_suggested(manifest: str, suggestion: str) -> str:

@@ -16,9 +16,11 @@ from pydantic.alias_generators import to_camel
 
 from webhook.cli.documents import Document, Unreadable, parse_documents
 from webhook.cli.surroundings import LOOKED_UP, fleet_from, surroundings_from
+from webhook.fleet.queues import read_queues
 from webhook.intake.admission import read_request
 from webhook.model.fleet import Fleet
 from webhook.model.job import Coupling
+from webhook.model.queues import Queues
 from webhook.model.request import Request, Stage
 from webhook.model.surroundings import Surroundings
 from webhook.model.verdict import Verdict
@@ -124,6 +126,11 @@ def documents(case: Case) -> dict[str, Document]:
 def surroundings(case: Case) -> Surroundings:
     """What jobs refer to, among the case's files."""
     return surroundings_from(one for one in _parsed(case) if isinstance(one, Document))
+
+
+def queues(case: Case) -> Queues:
+    """Flavors and queues among the case's files."""
+    return read_queues((one.source, one.object) for one in _parsed(case) if isinstance(one, Document)).queues
 
 
 def unreadable(case: Case) -> list[Unreadable]:

@@ -21,6 +21,7 @@ from tests.corpus.cases import (
     cases,
     documents,
     fleet,
+    queues,
     request,
     reviews,
     surroundings,
@@ -191,7 +192,7 @@ def test_a_slip_in_an_expectation_is_an_error(typo: dict[str, object]) -> None:
 
 
 def world(case: Case) -> World:
-    return World(fleet(case.fleet_file), Policy(), surroundings(case))
+    return World(fleet(case.fleet_file), Policy(), surroundings(case), queues=queues(case))
 
 
 def answered(case: Case, expected: Expected) -> Review:

@@ -123,6 +123,21 @@ def _selected(pod: Json, node: Json) -> bool:
     return required is None or any(_matches(term, node) for term in required["nodeSelectorTerms"])
 
 
+def meets(pod: Json, labels: dict[str, str], keys: Iterable[str]) -> bool:
+    """Whether a flavor with these labels meets what a pod's selectors say of these keys (Kueue's flavorSelector)."""
+    looked_at = set(keys)
+    kept = {key: value for key, value in (pod.get("nodeSelector") or {}).items() if key in looked_at}
+    affinity = (pod.get("affinity") or {}).get("nodeAffinity") or {}
+    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
+    terms = [
+        {"matchExpressions": [one for one in term.get("matchExpressions") or [] if one["key"] in looked_at]}
+        for term in (required["nodeSelectorTerms"] if required is not None else [])
+    ]
+    flavor = {"metadata": {"name": "", "labels": labels}}
+    free = not terms or any(not term["matchExpressions"] for term in terms)
+    return _selected({"nodeSelector": kept}, flavor) and (free or any(_matches(term, flavor) for term in terms))
+
+
 def _matches(term: Json, node: Json) -> bool:
     expressions, fields = term.get("matchExpressions") or [], term.get("matchFields") or []
     names = {"metadata.name": node["metadata"]["name"]}

@@ -27,6 +27,7 @@ from webhook.model.policy import (
     UnknownNodes,
     ValidationAction,
 )
+from webhook.model.queues import NO_QUEUES, Queues
 from webhook.model.request import Stage
 from webhook.model.verdict import Review
 
@@ -389,6 +390,7 @@ class Case:
     policy: Policy
     grows: bool
     stale: bool
+    queues: Queues = NO_QUEUES
 
     @property
     def fleet(self) -> Fleet:
@@ -399,7 +401,9 @@ class Case:
         """The review of the case's own job, or of what became of it."""
         # A copy, so that a review that changed its input could not hide it.
         asked = deepcopy(self.job if obj is None else obj)
-        return ask(asked, self.fleet, old=deepcopy(old), stage=stage, policy=self.policy, now=1000.0)
+        return ask(
+            asked, self.fleet, old=deepcopy(old), stage=stage, policy=self.policy, now=1000.0, queues=self.queues
+        )
 
 
 CASES = st.builds(Case, jobs(), nodes(), POLICIES, RARELY, RARELY)

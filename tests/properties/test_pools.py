@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from controlplane.nodes import RTX_5090, RTX_PRO_6000
 from tests.kinds import WRITTEN
-from tests.properties import naive
-from tests.properties.strategies import CASES, HOLDS, PRODUCT, RARELY, Case, examples, spellings
+from tests.properties import naive, strategies
+from tests.properties.strategies import AFFINITY, CASES, HOLDS, PRODUCT, RARELY, SELECTORS, Case, examples, spellings
 from tests.properties.test_any_json import assert_presentable
 from tests.properties.test_pin import assert_only_grown
-from tests.properties.test_train_job import SHAPES, as_train_job
+from tests.properties.test_train_job import SHAPES, as_train_job, jobs_of
 from tests.samples import Json, ask, codes, patched, products
 from webhook.answer.response import patch
 from webhook.catalog.codes import action_of
@@ -263,6 +263,47 @@ def test_a_train_job_is_given_the_same(drawn: Pooled, shape: PatchShape) -> None
         assert (again.verdict, patch(again)) == (Verdict.ADMIT, [])
     if here.verdict is Verdict.PIN:
         assert patched(drawn.review(job, old=stored, seen=seen))["spec"] == stored["spec"]
+
+
+LAYERS = st.lists(
+    st.fixed_dictionaries(
+        {}, optional={"nodeSelector": SELECTORS, "affinity": AFFINITY, "tolerations": strategies.TOLERATIONS}
+    ).map(deepcopy),
+    max_size=2,
+)
+
+
+@given(cases(), LAYERS, st.sampled_from(SHAPES))
+def test_whatever_a_train_job_lays_over_its_runtime_what_it_is_given_is_recognised_and_survives(
+    drawn: Pooled, laid: list[Json], shape: PatchShape
+) -> None:
+    names = list(jobs_of(drawn.case))
+    layers = [(names[index % len(names)], pod) for index, pod in enumerate(laid)]
+    job, seen = as_train_job(drawn.case, layers, shape)
+    outcome = drawn.review(job, seen=seen)
+    assume(outcome.verdict is Verdict.PIN)
+    stored = patched(outcome)
+    assert_only_grown_in_lists_of_patches(job, stored, shape)
+    for stage in Stage:
+        again = drawn.review(stored, stage=stage, seen=seen)
+        assert (again.verdict, patch(again)) == (Verdict.ADMIT, [])
+        assert products(again) == products(outcome) or not outcome.decision.models
+    assert patched(drawn.review(job, old=stored, seen=seen))["spec"] == stored["spec"]
+    pods = {role.name: role for role in outcome.job.roles} if outcome.job else {}
+    after = drawn.review(stored, seen=seen).job
+    assert after is not None
+    for role in after.roles:
+        for toleration in pods[role.name].placement.tolerations:
+            assert toleration in role.placement.tolerations
+
+
+def assert_only_grown_in_lists_of_patches(before: Json, after: Json, shape: PatchShape) -> None:
+    """An entry of ours may come before the others."""
+    there = before["spec"].get(shape.value) or []
+    now = after["spec"].get(shape.value) or []
+    assert len(now) >= len(there)
+    for old, new in zip(reversed(there), reversed(now), strict=False):
+        assert_only_grown(old, new)
 
 
 @given(cases())

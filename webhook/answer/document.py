@@ -4,7 +4,7 @@ from typing import Any
 
 from webhook.answer.message import suggested
 from webhook.answer.response import patch
-from webhook.answer.wording import one_line, sentence
+from webhook.answer.wording import phrase, place, sentence
 from webhook.catalog.codes import action_of
 from webhook.model.fleet import Model
 from webhook.model.job import TrainingJob
@@ -12,7 +12,13 @@ from webhook.model.patch import steps
 from webhook.model.paths import dotted
 from webhook.model.verdict import Candidate, Out, Review, Straggler
 
-_CODE = {Out.MEMORY: "SST201", Out.UNREACHABLE: "SST401", Out.UNWISHED: "SST404", Out.ROOM: "SST401"}
+_CODE = {
+    Out.MEMORY: "SST201",
+    Out.UNREACHABLE: "SST401",
+    Out.UNWISHED: "SST404",
+    Out.QUOTA: "SST401",
+    Out.ROOM: "SST401",
+}
 API_VERSION = "samestep.dev/v1alpha1"
 
 
@@ -45,7 +51,7 @@ def document(review: Review, source: str) -> dict[str, Any]:
             "highMib": _whole(review.demand.high_mib),
             "source": review.demand.source,
             "mayDeny": review.demand.known and review.demand.may_deny,
-            "assumptions": list(review.demand.assumptions),
+            "assumptions": [phrase(one, review.language) for one in review.demand.assumptions],
         },
         "pool": {
             "nodes": decision.pool.nodes,
@@ -59,14 +65,14 @@ def document(review: Review, source: str) -> dict[str, Any]:
             {
                 "code": one.code,
                 "severity": action_of(one),
-                "field": one_line(one.where) or None,
+                "field": place(one, review) or None,
                 "message": sentence(one, review),
             }
             for one in decision.findings
         ],
         "suggestions": [
             {
-                "change": suggested(one),
+                "change": change,
                 "field": dotted(steps(one.operations[0]["path"])),
                 "value": one.operations[0].get("value"),
                 "model": one.model.product,
@@ -74,6 +80,7 @@ def document(review: Review, source: str) -> dict[str, Any]:
                 "patch": list(one.operations),
             }
             for one in review.suggestions
+            if (change := suggested(one, review))
         ],
     }
 

@@ -1,40 +1,60 @@
 """The error that a submitter reads at `kubectl apply`.
 
 kubectl prints it whole. The first line stands alone; then one line per model, what to do, and where to read on. It
-stays below 1,000 characters where it can: controllers put it into an Event, and one through the newer Events API is
-refused above 1,024.
+stays below 1,000 bytes where it can: controllers put it into an Event, and the API server refuses one whose text has
+over 1,024 (events.go in Kubernetes counts bytes, three for a Korean syllable, though its error says characters).
 """
 
 from collections.abc import Iterable, Iterator
 
 from webhook.answer.texts import texts
-from webhook.answer.wording import gib, one_line, sentence, slowed, wanted
+from webhook.answer.width import columns, padded
+from webhook.answer.wording import assumptions, gib, one_line, sentence, slowed, told_pool, wanted
 from webhook.catalog.codes import action_of
 from webhook.model.finding import Action, Finding
+from webhook.model.policy import FleetShown
 from webhook.model.verdict import Candidate, Out, Review, Suggestion, named
 
 _TABLE = frozenset({"SST201", "SST401"})
 _MIXED = frozenset({"SST302", "SST306"})
-_MOST_MODELS = 6
 _FIRST_LINE = 250
+_BYTES = 1000
+_MODELS = (6, 4, 2)
+"""How many models the table names: fewer where the whole would be too long."""
 
 
 def message(review: Review) -> str:
     """The whole message of a denial, lines joined by newlines."""
     leading = leading_finding(review)
-    pool = review.decision.pool_name
-    end = texts()["end_pool" if pool else "end"].format(policy=review.policy.name, pool=pool, code=leading.code)
-    lines = [_first(leading, review)]
-    if leading.code in _TABLE:
-        lines += ["", *(f"  {row}" for row in _table(review))]
-    if leading.code == "SST201" and review.demand.assumptions:
-        basis = texts()["basis"][review.demand.source]
-        lines += ["", one_line(basis.format(assumptions="; ".join(review.demand.assumptions)))]
-    if leading.code in _MIXED and review.decision.straggler is not None:
-        lines += ["", slowed(review.decision.straggler)]
-    if review.suggestions:
-        lines += ["", texts()["suggestions"]["header"], *(f"  - {suggested(one)}" for one in review.suggestions)]
-    return "\n".join([*lines, one_line(end)])
+    basis = leading.code == "SST201" and bool(review.demand.assumptions)
+    whole = ""
+    # What a long message does without, the least useful first.
+    for models, with_basis in [*((models, basis) for models in _MODELS), (_MODELS[-1], False)]:
+        whole = "\n".join(_lines(leading, review, models, with_basis))
+        if len(whole.encode("utf-8", "replace")) < _BYTES:
+            break
+    return whole
+
+
+def _lines(leading: Finding, review: Review, models: int, with_basis: bool) -> Iterator[str]:  # noqa: FBT001
+    words = texts(review.language)
+    yield _first(leading, review)
+    if leading.code in _TABLE and review.policy.fleet_shown is not FleetShown.NONE:
+        yield ""
+        yield from (f"  {row}" for row in _table(review, models))
+    if with_basis:
+        yield ""
+        yield one_line(words["basis"][review.demand.source].format(assumptions=assumptions(review)))
+    slowing = review.decision.straggler
+    if slowing is not None and leading.code in _MIXED and review.policy.fleet_shown is not FleetShown.NONE:
+        yield ""
+        yield slowed(slowing, review.language)
+    if ways := [line for one in review.suggestions if (line := suggested(one, review))]:
+        yield ""
+        yield words["suggestions"]["header"]
+        yield from (f"  - {line}" for line in ways)
+    pool = told_pool(review)
+    yield one_line(words["end_pool" if pool else "end"].format(policy=review.policy.name, pool=pool, code=leading.code))
 
 
 def _first(leading: Finding, review: Review) -> str:
@@ -47,32 +67,40 @@ def leading_finding(review: Review) -> Finding:
     return next(one for one in review.decision.findings if action_of(one) is Action.DENY)
 
 
-def suggested(suggestion: Suggestion) -> str:
-    """One way out, as a line."""
-    words, models = texts()["suggestions"], named((suggestion.model, *suggestion.also))
-    return one_line(words[suggestion.kind].format(model=models, **suggestion.facts))
+def suggested(suggestion: Suggestion, review: Review) -> str:
+    """One way out, as a line; empty where it would name a model that the policy does not show."""
+    words, models = texts(review.language)["suggestions"], (suggestion.model, *suggestion.also)
+    hidden = review.policy.fleet_shown is FleetShown.NONE
+    where = "" if hidden else words["where"].format(model=named(models))
+    line = one_line(words[suggestion.kind].format(where=where, **suggestion.facts))
+    tells = any(name in line for model in models for name in (model.product, model.name))
+    return "" if hidden and tells else line
 
 
-def _table(review: Review) -> Iterator[str]:
-    words = texts()["table"]
-    ranked = sorted(review.decision.pool.candidates, key=lambda one: (one.usable_mib, one.name))
-    shown = ranked[:_MOST_MODELS]
+def _table(review: Review, models: int) -> Iterator[str]:
+    words = texts(review.language)["table"]
+    pool = review.decision.pool
+    ranked = sorted(pool.candidates, key=lambda one: (one.usable_mib, one.name))
+    shown = ranked[:models]
     rows = [[str(title) for title in words["header"]]]
     rows += [[one.name, gib(one.memory_mib), str(one.devices), str(one.nodes), why_not(one, review)] for one in shown]
     yield from _aligned(rows)
     if len(ranked) > len(shown):
         yield one_line(words["more"].format(count=len(ranked) - len(shown)))
+    beside = {"unknown": pool.unknown_nodes, "two_models": pool.two_model_nodes, "shares": pool.share_nodes}
+    if review.policy.fleet_shown is FleetShown.FULL and any(beside.values()):
+        yield one_line(words["beside"].format(**beside))
 
 
 def _aligned(rows: list[list[str]]) -> Iterable[str]:
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    widths = [max(columns(row[column]) for row in rows) for column in range(len(rows[0]))]
     for row in rows:
-        yield one_line("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)))
+        yield one_line("  ".join(padded(cell, width) for cell, width in zip(row, widths, strict=True)))
 
 
 def why_not(one: Candidate, review: Review) -> str:
     """Why a candidate cannot be chosen, for its row of a table; a dash where it can."""
-    words = texts()["table"]
+    words = texts(review.language)["table"]
     job, demand = review.job, review.demand
     if job is None or not one.out:
         return str(words["none"])
@@ -86,6 +114,9 @@ def why_not(one: Candidate, review: Review) -> str:
         return fits + str(words["unreachable"].format(role=one.short_role))
     if Out.UNWISHED in one.out:
         return fits + str(words["unwished"])
+    if Out.QUOTA in one.out:
+        role = next(role for role in job.device_roles if role.name == one.short_role)
+        return fits + str(words["quota"].format(wanted=wanted(job), held=one.pods * role.devices))
     if one.devices < wanted(job):
         return fits + str(words["room_devices"].format(wanted=wanted(job), there=one.devices))
     role = next(role for role in job.device_roles if role.name == one.short_role)

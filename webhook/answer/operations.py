@@ -42,15 +42,23 @@ def operations(
 def _added(job: TrainingJob, pin: Pin | None, given: Given | None) -> dict[int, Addition]:
     """By role, what the pool and the pin add to it: nodeSelector for one value, required affinity for several."""
     added = dict(given.additions) if given is not None else {}
-    if pin is not None and not pin.moved_from:
-        for index in pin.roles:
+    for new in _new(pin):
+        for index in new.roles:
             one = added.get(index, Addition())
-            if by_selector(job.roles[index], pin.key, pin.values) and pin.key not in dict(one.selector):
-                added[index] = one._replace(selector=(*one.selector, (pin.key, pin.values[0])))
+            if by_selector(job.roles[index], new.key, new.values) and new.key not in dict(one.selector):
+                added[index] = one._replace(selector=(*one.selector, (new.key, new.values[0])))
             else:
-                ours = Requirement(pin.key, Operator.IN, pin.values)
+                ours = Requirement(new.key, Operator.IN, new.values)
                 added[index] = one._replace(expressions=(*one.expressions, ours))
     return dict(sorted(added.items()))
+
+
+def _new(pin: Pin | None) -> Iterator[Pin]:
+    """What of a pin, and of what stands beside it, takes the place of nothing."""
+    if pin is not None and not pin.moved_from:
+        yield pin
+    if pin is not None and pin.beside is not None:
+        yield pin.beside
 
 
 def _add(role: Role, addition: Addition) -> list[Operation]:

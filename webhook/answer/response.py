@@ -7,8 +7,10 @@ import orjson
 
 from webhook.answer.message import message
 from webhook.answer.operations import operations
-from webhook.answer.warnings import warnings
-from webhook.answer.wording import one_line, sentence
+from webhook.answer.warnings import told, warnings
+from webhook.answer.wording import one_line, place, sentence
+from webhook.catalog.codes import action_of
+from webhook.model.finding import Action
 from webhook.model.patch import Operation
 from webhook.model.request import Stage
 from webhook.model.verdict import Review, Verdict
@@ -32,9 +34,8 @@ def admission_response(review: Review) -> dict[str, Any]:
     if written and review.request.stage is Stage.MUTATE:
         response["patchType"] = "JSONPatch"
         response["patch"] = base64.b64encode(orjson.dumps(written)).decode("ascii")
-    told = warnings(review)
-    if told:
-        response["warnings"] = told
+    if lines := warnings(review):
+        response["warnings"] = lines
     if review.job is not None or review.decision.findings or review.exceptions:
         response["auditAnnotations"] = _audit(review)
     return response
@@ -53,10 +54,10 @@ def _operations(review: Review) -> list[Operation]:
 
 
 def _causes(review: Review) -> list[dict[str, str]]:
-    return [
-        {"reason": one.code, "field": one_line(one.where), "message": sentence(one, review)}
-        for one in review.decision.findings
-    ]
+    """One for each finding that is the submitter's business, those that deny first: tools read them."""
+    findings = [one for one in review.decision.findings if told(one) or action_of(one) is Action.DENY]
+    findings.sort(key=lambda one: action_of(one) is not Action.DENY)
+    return [{"reason": one.code, "field": place(one, review), "message": sentence(one, review)} for one in findings]
 
 
 def _audit(review: Review) -> dict[str, str]:

@@ -2,29 +2,51 @@
 
 import re
 from collections.abc import Mapping
+from functools import partial
 
 from webhook.answer.texts import texts
 from webhook.model.demand import Demand, DemandSource
-from webhook.model.finding import Finding
+from webhook.model.finding import Finding, Phrase, Plain
 from webhook.model.job import TrainingJob
+from webhook.model.paths import dotted
+from webhook.model.policy import FleetShown, Language
 from webhook.model.verdict import Out, Review, Straggler
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 
 
 def sentence(finding: Finding, review: Review) -> str:
-    """One line for one finding, without its code; control characters of names and values are gone."""
-    return _sentence(finding, _figures(review))
+    """One line for one finding, without its code; control characters of names and values are gone.
+
+    Where the policy shows nothing of the fleet, the text that stands under `hidden` is taken: it names no model and no
+    number of what is there.
+    """
+    hidden = review.policy.fleet_shown is FleetShown.NONE
+    return _sentence(finding, _figures(review), review.language, hidden=hidden)
 
 
-def own_sentence(finding: Finding) -> str:
+def own_sentence(finding: Finding, language: Language = Language.EN) -> str:
     """The same for a finding of intake, whose text needs no figure of a review."""
-    return _sentence(finding, {})
+    return _sentence(finding, {}, language, hidden=False)
 
 
-def _sentence(finding: Finding, figures: Mapping[str, str]) -> str:
-    pattern = texts()["findings"][f"{finding.code}/{finding.variant}" if finding.variant else finding.code]
-    return one_line(pattern.format(**figures, **_facts(finding)))
+def phrase(one: Phrase, language: Language = Language.EN) -> str:
+    """Words that stand inside a text."""
+    return one_line(str(texts(language)["phrases"][one.key]).format(**one.facts))
+
+
+def _sentence(finding: Finding, figures: Mapping[str, str], language: Language, *, hidden: bool) -> str:
+    key = f"{finding.code}/{finding.variant}" if finding.variant else finding.code
+    words = texts(language)
+    pattern = (words["hidden"].get(key) if hidden else None) or words["findings"][key]
+    facts = dict(_fact(name, value, language) for name, value in finding.facts.items())
+    return one_line(pattern.format(**figures, **facts))
+
+
+def place(finding: Finding, review: Review) -> str:
+    """The field that a finding is about; one about where the pods may land is about the first pod spec with devices."""
+    roles = review.job.device_roles if review.job else ()
+    return one_line(finding.where) or (one_line(dotted(roles[0].spec)) if roles else "")
 
 
 def one_line(text: str) -> str:
@@ -37,24 +59,24 @@ def gib(mib: float, *, unit: bool = True) -> str:
     return f"{mib / 1024:.1f} GiB" if unit else f"{mib / 1024:.1f}"
 
 
-def need(demand: Demand) -> str:
+def need(demand: Demand, language: Language = Language.EN) -> str:
     """What every GPU must have, with where the figure is from; empty where it is not known."""
     low, likely, high = demand.low_mib, demand.likely_mib, demand.high_mib
-    words = texts()["need"]
+    words = texts(language)["need"]
     if likely is None and high is not None:
-        return str(words[demand.source].format(high=gib(high)))
+        return str(words[demand.source].format(most=gib(high)))
     if likely is None or high is None:
         return "" if low is None else str(words["bound"].format(low=gib(low)))
     assert low is not None
     if low == high:
-        return str(words[demand.source].format(low=gib(low)))
+        return str(words[demand.source].format(low=gib(low), most=gib(high)))
     figures = {"low": gib(low, unit=False), "likely": gib(likely), "high": gib(high, unit=False)}
     return str(words["interval"].format(**figures))
 
 
-def gang(job: TrainingJob) -> str:
+def gang(job: TrainingJob, language: Language = Language.EN) -> str:
     """What must run at once: "16 GPUs (8 pods with 2 each)"."""
-    words = texts()["gang"]
+    words = texts(language)["gang"]
     roles = [role for role in job.device_roles if role.gang]
     facts = {"devices": wanted(job), "pods": sum(role.gang for role in roles)}
     each = {role.devices for role in roles}
@@ -68,12 +90,12 @@ def wanted(job: TrainingJob) -> int:
     return sum(role.gang * role.devices for role in job.device_roles)
 
 
-def slowed(straggler: Straggler) -> str:
+def slowed(straggler: Straggler, language: Language = Language.EN) -> str:
     """What ranks on the slow model would make those on the fast one wait."""
     least, most = round(straggler.least_percent), round(straggler.most_percent)
     by = "alike" if least == most else "compute" if straggler.most_by_compute else "bandwidth"
     names = {"slow": straggler.slow.name, "fast": straggler.fast.name}
-    return one_line(texts()["straggler"][by].format(wait=_wait(straggler), **names))
+    return one_line(texts(language)["straggler"][by].format(wait=_wait(straggler), **names))
 
 
 def _wait(straggler: Straggler) -> str:
@@ -81,12 +103,22 @@ def _wait(straggler: Straggler) -> str:
     return f"{most} %" if least == most else f"{least}–{most} %"
 
 
+def assumptions(review: Review) -> str:
+    """What an estimate assumes, or where a figure is from, in one line."""
+    return "; ".join(map(partial(phrase, language=review.language), review.demand.assumptions))
+
+
+def told_pool(review: Review) -> str:
+    """The AcceleratorPool that the job was decided in; nothing where the policy shows nothing of the fleet."""
+    return review.decision.pool_name if review.policy.fleet_shown is not FleetShown.NONE else ""
+
+
 def _figures(review: Review) -> dict[str, str]:
     """The placeholders that any text may use."""
     job = review.job
     if job is None:
         return {"job": "", "need": "", "batch": "", "gang": "", "room": "", "in_pool": ""}
-    words = texts()
+    words = texts(review.language)
     declared = job.declared.per_device_mib is not None and review.demand.source is DemandSource.DECLARED
     batch = None if declared else review.micro_batch
     prefix = words["demand"]
@@ -96,10 +128,10 @@ def _figures(review: Review) -> dict[str, str]:
     roomy = any(not one.memory_out and Out.UNWISHED not in one.out for one in review.decision.pool.candidates)
     return {
         "job": job.name,
-        "need": need(review.demand),
+        "need": need(review.demand, review.language),
         "batch": prefix,
-        "gang": gang(job),
-        "in_pool": words["in_pool"].format(pool=pool) if (pool := review.decision.pool_name) else "",
+        "gang": gang(job, review.language),
+        "in_pool": words["in_pool"].format(pool=pool) if (pool := told_pool(review)) else "",
         "room": words["room"].format(devices=wanted(job)) if roomy else "",
         **_slowed(review.decision.straggler),
     }
@@ -112,9 +144,10 @@ def _slowed(straggler: Straggler | None) -> dict[str, str]:
     return {**names, "wait": _wait(straggler), "unused": gib(straggler.unused_mib)}
 
 
-def _facts(finding: Finding) -> dict[str, str]:
-    """A finding's facts as text; memory ("usable_mib") loses its unit from the name and gets one in the text."""
-    return {
-        key.removesuffix("_mib"): gib(float(value)) if key.endswith("_mib") else str(value)
-        for key, value in finding.facts.items()
-    }
+def _fact(name: str, value: Plain | Phrase, language: Language) -> tuple[str, str]:
+    """One of a finding's facts as text; memory ("usable_mib") loses its unit from the name and gets one in the text."""
+    if isinstance(value, Phrase):
+        return name, phrase(value, language)
+    if name.endswith("_mib"):
+        return name.removesuffix("_mib"), gib(float(value))
+    return name, str(value)

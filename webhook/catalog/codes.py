@@ -1,4 +1,4 @@
-"""The list of finding codes (`codes.yaml`)."""
+"""The list of finding codes (`codes.yaml`), and what they say in other languages (`codes.ko.yaml`)."""
 
 from functools import cache
 from importlib.resources import files
@@ -8,26 +8,43 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from webhook.model.finding import Action, Finding
+from webhook.model.policy import Language
 
 
-class Code(BaseModel):
-    """One code: what it does by default, and what a person reads about it."""
+class Said(BaseModel):
+    """What a person reads about a code; `tune` is for who writes the policy."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     code: str = Field(pattern=r"^SST\d{3}$")
-    action: Action
     title: str
     meaning: str
     way_out: str
+    tune: str = ""
+
+
+class Code(Said):
+    """One code, and what it does by default."""
+
+    action: Action
 
 
 @cache
-def codes() -> MappingProxyType[str, Code]:
-    """Every code by its name, in the order of the file. Raises pydantic's ValidationError on a bad file (a test)."""
-    text = files("webhook.catalog").joinpath("codes.yaml").read_text("utf-8")
-    rows = TypeAdapter(list[Code]).validate_python(yaml.safe_load(text))
-    return MappingProxyType({row.code: row for row in rows})
+def codes(language: Language = Language.EN) -> MappingProxyType[str, Code]:
+    """Every code by its name, in the order of the file. Raises pydantic's ValidationError on a bad file (a test).
+
+    What a code says in another language stands beside the list; one that is not there yet speaks English.
+    """
+    rows = TypeAdapter(list[Code]).validate_python(_read("codes.yaml"))
+    if language is Language.EN:
+        return MappingProxyType({row.code: row for row in rows})
+    said = TypeAdapter(list[Said]).validate_python(_read(f"codes.{language}.yaml"))
+    own = {one.code: one.model_dump(exclude_unset=True) for one in said}
+    return MappingProxyType({row.code: row.model_copy(update=own.get(row.code, {})) for row in rows})
+
+
+def _read(name: str) -> object:
+    return yaml.safe_load(files("webhook.catalog").joinpath(name).read_text("utf-8"))
 
 
 def action_of(finding: Finding) -> Action:

@@ -35,6 +35,14 @@ def queue_systems() -> tuple[QueueSystem, ...]:
     return TypeAdapter(tuple[QueueSystem, ...]).validate_python(yaml.safe_load(text))
 
 
+@cache
+def queue_keys() -> frozenset[str]:
+    """Every label and annotation that a queue may be named by."""
+    return frozenset(
+        key for one in queue_systems() for keys in (one.labels, one.annotations, one.says_nodes) for key in keys
+    )
+
+
 def system_of(scheduler: str, group: str) -> QueueSystem:
     """The system that queues jobs of this API group which this scheduler places."""
     systems = queue_systems()

@@ -2,7 +2,7 @@
 
 import difflib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from webhook.answer.response import patch
 from webhook.answer.warnings import warnings
 from webhook.answer.wording import slowed
 from webhook.cli.documents import Unreadable, parse_all
-from webhook.cli.options import files_option, policies_option, rules_from
+from webhook.cli.options import accelerators_from, files_option, language_option, policies_option, rules_from
 from webhook.cli.output import dumped
 from webhook.cli.requests import request_of
 from webhook.cli.surroundings import LOOKED_UP
@@ -24,7 +24,7 @@ from webhook.cli.worlds import fleet_option, tells_of_nodes, world_from
 from webhook.decision.scope import scope
 from webhook.intake.admission import NotAReview
 from webhook.model.job import Coupling, TrainingJob
-from webhook.model.policy import Policy
+from webhook.model.policy import Language, Policy
 from webhook.model.verdict import Review, Verdict
 from webhook.review import review
 
@@ -48,10 +48,16 @@ class Item:
     "Repeatable."
 )
 @policies_option("Directory or file with TrainingPolicies.")
+@language_option("what the policy says")
 @click.option("-o", "--output", type=click.Choice(["text", "json", "yaml"]), default="text", show_default=True)
 @click.pass_context
 def check(
-    ctx: click.Context, files: tuple[Path, ...], fleets: tuple[Path, ...], policies: Path | None, output: str
+    ctx: click.Context,
+    files: tuple[Path, ...],
+    fleets: tuple[Path, ...],
+    policies: Path | None,
+    language: Language | None,
+    output: str,
 ) -> None:
     """Say what the webhook would answer, and show what it would change.
 
@@ -60,14 +66,15 @@ def check(
     documents, problems = parse_all(files)
     if not tells_of_nodes(fleets, documents):
         raise click.UsageError("no nodes to decide on: give --fleet FILE (kubectl get nodes -o yaml)")
-    world, faults = world_from(documents, fleets, rules_from(policies))
+    world, faults = world_from([*accelerators_from(policies), *documents], fleets, rules_from(policies))
     problems += faults
     items: list[Item] = []
     for one in documents:
         if one.object["kind"] in LOOKED_UP:
             continue
         try:
-            items.append(Item(one.source, review(request_of(one), world)))
+            found = review(request_of(one), world)
+            items.append(Item(one.source, replace(found, language=language or found.language)))
         except NotAReview as error:
             field, _, fault = str(error).partition(": ")
             problems.append(Unreadable(one.source, fault, field))

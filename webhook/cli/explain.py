@@ -4,16 +4,26 @@ from pathlib import Path
 
 import click
 
-from webhook.catalog.codes import Code, codes
+from webhook.answer.code_page import code_page
+from webhook.answer.examples import examples
+from webhook.catalog.codes import codes
 from webhook.cli.documents import Unreadable, parse_all
 from webhook.cli.explained import listing, show
-from webhook.cli.options import files_option, policies_option, rules_from
+from webhook.cli.options import (
+    accelerators_from,
+    files_option,
+    language_option,
+    policies_option,
+    policy_from,
+    rules_from,
+)
 from webhook.cli.output import dumped
 from webhook.cli.reading import Explained, Reader
 from webhook.cli.requests import request_of
 from webhook.cli.surroundings import LOOKED_UP
 from webhook.cli.worlds import fleet_option, tells_of_nodes, world_from
 from webhook.intake.admission import NotAReview
+from webhook.model.policy import Language
 
 
 @click.command()
@@ -23,6 +33,7 @@ from webhook.intake.admission import NotAReview
 )
 @fleet_option("Nodes to decide on, as `samestep check` takes them. Repeatable.")
 @policies_option()
+@language_option("the policy's, else en")
 @click.option("-o", "--output", type=click.Choice(["text", "json", "yaml"]), default="text", show_default=True)
 @click.pass_context
 def explain(
@@ -31,6 +42,7 @@ def explain(
     files: tuple[Path, ...],
     fleets: tuple[Path, ...],
     policies: Path | None,
+    language: Language | None,
     output: str,
 ) -> None:
     """Say what a finding code (SST201) means and how to get out. Without CODE: list all of them.
@@ -43,11 +55,14 @@ def explain(
     if files:
         if code is not None:
             raise click.UsageError("CODE or -f, one of them")
+        if language is not None:
+            raise click.UsageError("--lang goes with CODE: what is read of files is told in English")
         _explain_files(ctx, files, fleets, policies, output)
         return
-    if fleets or policies is not None or output != "text":
-        raise click.UsageError("--fleet, --policies and -o go with -f")
-    known = codes()
+    if fleets or output != "text":
+        raise click.UsageError("--fleet and -o go with -f")
+    language = language or policy_from(policies).language
+    known = codes(language)
     if code is None:
         for one in known.values():
             click.echo(f"{one.code}  {one.action:4}  {one.title}")
@@ -55,31 +70,14 @@ def explain(
     found = known.get(code.upper())
     if found is None:
         raise click.UsageError(f'there is no code "{code}"; `samestep explain` lists them all')
-    click.echo(page(found))
-
-
-def page(code: Code) -> str:
-    """One code as Markdown; docs/reference/codes/ holds the same pages."""
-    return "\n".join(
-        [
-            f"# {code.code}: {code.title}",
-            "",
-            f"Under a policy that denies: **{code.action}**.",
-            "",
-            code.meaning.strip(),
-            "",
-            "## What to do",
-            "",
-            code.way_out.strip(),
-        ]
-    )
+    click.echo(code_page(found, examples(language).get(found.code, ""), language))
 
 
 def _explain_files(
     ctx: click.Context, files: tuple[Path, ...], fleets: tuple[Path, ...], policies: Path | None, output: str
 ) -> None:
     documents, problems = parse_all(files)
-    world, faults = world_from(documents, fleets, rules_from(policies))
+    world, faults = world_from([*accelerators_from(policies), *documents], fleets, rules_from(policies))
     problems += faults
     reader = Reader(world, decided=tells_of_nodes(fleets, documents))
     found: list[tuple[str, Explained]] = []

@@ -15,7 +15,7 @@ from rich.table import Table
 from webhook.answer.wording import gib
 from webhook.cli.documents import Unreadable
 from webhook.cli.fleet_reads import read_files, read_live
-from webhook.cli.options import common_from, files_option, policies_option
+from webhook.cli.options import accelerators_from, common_from, files_option, policies_option
 from webhook.cli.output import dumped
 from webhook.fleet.snapshot import to_objects
 from webhook.fleet.summary import ModelSummary, OddNode, odd_nodes, summarize
@@ -44,11 +44,11 @@ def fleet(
     snapshot: bool,  # noqa: FBT001 - click passes it by name
 ) -> None:
     """Show the nodes with accelerators: by model, and the odd ones with the reasons."""
-    labels = common_from(policies).model_labels
+    labels, ours = common_from(policies).model_labels, accelerators_from(policies)
     if files:
-        read, problems = read_files(files, labels)
+        read, problems = read_files(files, labels, ours)
     else:
-        read, problems = read_live(kubeconfig, context, labels), []
+        read, problems = read_live(kubeconfig, context, labels, ours), []
     for problem in (*problems, *(Unreadable(place, fault) for place, fault in read.faults)):
         click.echo(f"unreadable: {problem}", err=True)
     if snapshot:

@@ -1,12 +1,12 @@
 """The fleet of files or of a live cluster, with the catalog by which it was read."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from webhook.catalog.additions import by_age
-from webhook.cli.documents import Unreadable, parse_all
+from webhook.cli.documents import Document, Unreadable, parse_all
 from webhook.cli.live import ACCELERATORS, Collection, list_live
 from webhook.fleet.allocated import read_claim
 from webhook.fleet.build import Used
@@ -20,21 +20,28 @@ _CLAIMS = Collection("/apis/resource.k8s.io/v1/resourceclaims", optional=True)
 _PODS = Collection("/api/v1/pods", optional=True)
 
 
-def read_files(files: Iterable[Path], labels: tuple[str, ...] = ()) -> tuple[FleetRead, list[Unreadable]]:
-    """The fleet of files, and what of them is no Kubernetes object. `labels` are a policy's modelLabels."""
+def read_files(
+    files: Iterable[Path], labels: tuple[str, ...] = (), ours: Sequence[Document] = ()
+) -> tuple[FleetRead, list[Unreadable]]:
+    """The fleet of files, and what of them is no Kubernetes object. `labels` are a policy's modelLabels, `ours` the
+    Accelerators that stand beside it."""
     parsed, problems = parse_all(files)
-    documents = [(one.source, one.object) for one in parsed]
+    documents = [(one.source, one.object) for one in (*ours, *parsed)]
     pods, claims = ([obj for _, obj in documents if obj["kind"] == kind] for kind in ("Pod", "ResourceClaim"))
     read = read_fleet(documents, model_labels=labels, used=_used(pods, claims) if pods else None)
     return read, problems
 
 
-def read_live(kubeconfig: Path | None, context: str | None, labels: tuple[str, ...] = ()) -> FleetRead:
-    """The fleet of a cluster as it is now. Raises ClickException."""
+def read_live(
+    kubeconfig: Path | None, context: str | None, labels: tuple[str, ...] = (), ours: Sequence[Document] = ()
+) -> FleetRead:
+    """The fleet of a cluster as it is now; a file goes before an object of the same name. Raises ClickException."""
     found = list_live(kubeconfig, context, (_NODES, _SLICES, _CLAIMS, _PODS, ACCELERATORS))
     pods, accelerators = found[_PODS], by_age(found[ACCELERATORS] or ())
     objects = [("", one) for one in (*(found[_NODES] or ()), *(found[_SLICES] or ()))]
-    objects += [(f"Accelerator {one['metadata']['name']}", one) for one in accelerators]
+    names = {one.object["metadata"]["name"] for one in ours}
+    objects += [(one.source, one.object) for one in ours]
+    objects += [(f"Accelerator {name}", one) for one in accelerators if (name := one["metadata"]["name"]) not in names]
     return read_fleet(objects, model_labels=labels, used=None if pods is None else _used(pods, found[_CLAIMS] or ()))
 
 

@@ -6,7 +6,8 @@ from typing import Any, TypeVar
 
 import click
 
-from webhook.model.policy import Policy
+from webhook.cli.documents import Document
+from webhook.model.policy import Language, Policy
 from webhook.model.rules import Rules
 from webhook.policy.common import common
 from webhook.policy.load import Loaded, PolicyError, load, load_policy, load_rules
@@ -39,6 +40,17 @@ def policies_option(told: str = "Directory or file with TrainingPolicies.") -> C
     return click.option("--policies", type=click.Path(path_type=Path), help=told)
 
 
+def language_option(default: str) -> Callable[[Command], Command]:
+    """`--lang`; `default` says what counts without it."""
+    return click.option(
+        "--lang",
+        "language",
+        type=click.Choice([one.value for one in Language]),
+        callback=lambda _, __, value: Language(value) if value else None,
+        help=f"Language of what people read. Default: {default}.",
+    )
+
+
 def policy_from(policies: Path | None) -> Policy:
     """The one policy there, the built-in default where none is named. Ends the command for any fault."""
     return Policy() if policies is None else _loaded(load_policy, policies)
@@ -53,6 +65,12 @@ def common_from(policies: Path | None) -> Policy:
 def rules_from(policies: Path | None) -> Rules | None:
     """All policies there; None where none is named. Ends the command for any fault: each is told on a line."""
     return None if policies is None else _loaded(load_rules, policies)
+
+
+def accelerators_from(policies: Path | None) -> list[Document]:
+    """The Accelerators there that count."""
+    found = () if policies is None else load(policies).accelerators
+    return [Document(str(policies), dict(one)) for one in found]
 
 
 def files_from(policies: Path | None) -> Loaded:

@@ -20,6 +20,7 @@ from webhook.model.request import Kind, Request
 from webhook.model.verdict import Review
 from webhook.model.workload import Workload
 from webhook.model.world import World
+from webhook.policy.ruling import candidates, rule
 from webhook.review import creation_of, review
 
 _WORDS = re.compile(r"(?<=[a-z])(?=[A-Z])")
@@ -78,7 +79,7 @@ class Reader:
 
     def explained(self, request: Request, at: str = "", depth: int = 0) -> Explained:
         """All that is read of this request's object and of those that it holds; `depth` others hold it, at `at`."""
-        policy, known = self.world.policy, self.world.kinds or workloads()
+        known, matching = self.world.kinds or workloads(), candidates(request, self.world)
         found = read_job(
             request.object,
             kind=request.kind,
@@ -86,10 +87,12 @@ class Reader:
             user=request.user,
             known=known,
             surroundings=self.world.surroundings,
-            config_maps=policy.config_maps,
+            config_maps=any(policy.config_maps for policy in matching[:1]),
         )
         entry = known.of(request.kind)
         job = found if isinstance(found, TrainingJob) else None
+        ruling = rule(matching, request, job, self.world)
+        policy = ruling.steering if ruling.policies else self.world.policy
         heard = Listener()
         outcome = review(request, self.world, heard) if self.decided else None
         return Explained(
@@ -97,7 +100,7 @@ class Reader:
             namespace=request.namespace,
             name=job.name if job else name_of(request.object),
             entry=entry,
-            taught=entry in policy.kinds,
+            taught=entry in self.world.policy.kinds,
             because=found.because if isinstance(found, Outside) else "",
             job=job,
             scope=scope(job, policy) if job else None,

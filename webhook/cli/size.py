@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
+from webhook.answer.wording import own_sentence
 from webhook.catalog.accelerators import accelerators
 from webhook.catalog.models import Guess, ModelSpec, OtherModel, models
 from webhook.cli.documents import parse_all
@@ -185,7 +186,7 @@ def _read_job(
         config_maps=policy.config_maps,
     )
     if isinstance(job, Outside):
-        return "; ".join([job.because, *(str(finding.facts.get("problem", "")) for finding in job.findings)])
+        return "; ".join([job.because, *map(own_sentence, job.findings)])
     if isinstance(job, TrainingJob):
         return job
     held = job.held if depth < DEEPEST else ()

@@ -8,7 +8,7 @@ from typing import Protocol
 from rich.console import Console
 from rich.table import Table
 
-from webhook.answer.wording import gib
+from webhook.answer.wording import gib, phrase
 from webhook.catalog.accelerators import accelerators
 from webhook.catalog.models import Guess, OtherModel
 from webhook.model.demand import Demand, DemandSource
@@ -78,7 +78,7 @@ class Estimated:
             yield f'the model "{model.name}" {model.because}'
         for name, said in run.read.items():
             yield f"read: {name} {said.value} ({said.name}, {said.field})"
-        yield from run.assumptions
+        yield from map(phrase, run.assumptions)
         yield from (f"may not deny: {sentence}" for sentence in run.open)
 
     @property
@@ -87,7 +87,7 @@ class Estimated:
         if not run.read:
             return {}
         read = {name: {"value": said.value, "by": said.name, "field": said.field} for name, said in run.read.items()}
-        assumed: dict[str, object] = {"assumptions": list(run.assumptions), "open": list(run.open)}
+        assumed: dict[str, object] = {"assumptions": [*map(phrase, run.assumptions)], "open": list(run.open)}
         return {"read": read, **assumed, "mayDeny": run.may_deny}
 
     def explain(self) -> tuple[Term, ...]:
@@ -119,11 +119,11 @@ class Elsewhere:
     @property
     def notes(self) -> Iterator[str]:
         yield f"{self.run.model.name} is a {self.run.model.what} model: there is no formula for it"
-        yield from self.run.assumptions
+        yield from map(phrase, self.run.assumptions)
 
     @property
     def more(self) -> dict[str, object]:
-        return {"assumptions": list(self.run.assumptions), "mayDeny": False}
+        return {"assumptions": [*map(phrase, self.run.assumptions)], "mayDeny": False}
 
     def explain(self) -> tuple[Term, ...]:
         return ()
@@ -154,11 +154,11 @@ class Linear:
 
     @property
     def notes(self) -> Iterable[str]:
-        return (f"{self.demand.source}: {' '.join(self.demand.assumptions) or 'annotations of the job'}",)
+        return (f"{self.demand.source}: {' '.join(map(phrase, self.demand.assumptions)) or 'annotations of the job'}",)
 
     @property
     def more(self) -> dict[str, object]:
-        return {"assumptions": list(self.demand.assumptions), "mayDeny": self.demand.may_deny}
+        return {"assumptions": [*map(phrase, self.demand.assumptions)], "mayDeny": self.demand.may_deny}
 
     def explain(self) -> tuple[Term, ...]:
         return ()

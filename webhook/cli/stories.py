@@ -14,13 +14,24 @@ from webhook.cli.check import consequences, verdict
 from webhook.cli.printing import WIDTH, cut, put, table
 from webhook.decision.landing import Landing, Step
 from webhook.decision.nearest import Near, Nearest
-from webhook.decision.notes import Criterion, Key, Rule, Tried, Unpinned
+from webhook.decision.notes import Criterion, Key, Pools, Refused, Rule, Tried, Unpinned
 from webhook.decision.scope import Treatment
 from webhook.decision.story import Gate, Story
-from webhook.fleet.limits import ByName, ByProduct, ByRequirement, ByResource, BySelector, ByTaint, ByTerms, Limit
+from webhook.fleet.limits import (
+    ByFlavors,
+    ByName,
+    ByProduct,
+    ByQueue,
+    ByRequirement,
+    ByResource,
+    BySelector,
+    ByTaint,
+    ByTerms,
+    Limit,
+)
 from webhook.model.demand import Demand
 from webhook.model.paths import dotted
-from webhook.model.placement import Pointer
+from webhook.model.placement import Pointer, Requirement
 from webhook.model.verdict import Candidate, Out, Review
 
 _RULES = {
@@ -43,9 +54,12 @@ _TREATMENTS = {
 _GATES = {
     Out.MEMORY: "has the memory",
     Out.UNREACHABLE: "every role can land on it",
+    Out.UNWISHED: "is what was asked for",
+    Out.QUOTA: "its queue may hold the whole gang there",
     Out.ROOM: "holds the whole gang",
 }
 _CRITERIA = {
+    Criterion.QUEUE: "its queue can be kept to it",
     Criterion.ROOM: "has room for the gang",
     Criterion.LIKELY: "fits by the likely figure",
     Criterion.LARGEST_UNLIKELY: "the largest, where none fits by the likely figure",
@@ -63,7 +77,14 @@ _CRITERIA = {
 _UNPINNED = {
     Unpinned.NEVER: "No pin: the policy says so (pin.when: Never).",
     Unpinned.ALONE: "No pin: its pods can land on no other model.",
+    Unpinned.QUEUE: "No pin: its queue gives all its pods one flavor, and each that is left is of one model.",
     Unpinned.MIXED: "No pin: it may run on several models on purpose (samestep.dev/allow-mixed).",
+}
+_REFUSED = {
+    Refused.SELECTORS: "the job's own selectors keep it out",
+    Refused.FIELDS: "what it gives cannot be written into this object",
+    Refused.NODES: "no node there can hold its pods",
+    Refused.CANDIDATES: "no model there can be chosen",
 }
 _BYTES = ("memory", "ephemeral-storage", "hugepages-")
 _TRIED = {
@@ -74,6 +95,8 @@ _TRIED = {
     Tried.ABSENT: "no chosen node carries it",
     Tried.NOT_WRITABLE: "cannot be written into this object",
     Tried.NOT_ASKED: "not looked at",
+    Tried.MISLEADS: "no value of it keeps the queue to flavors of the chosen that hold the gang",
+    Tried.BESIDE: "keeps the queue to flavors with the chosen: taken beside",
 }
 
 
@@ -111,6 +134,7 @@ def _told(story: Story) -> Iterator[str | Table]:
     yield ""
     yield _TREATMENTS[story.treatment]
     yield from (_RULES[rule] for rule in story.rules)
+    yield from _pools(story.pools)
     for landing in story.landings:
         yield ""
         yield f"Where pods of {', '.join(role.name for role in landing.roles)} may land:"
@@ -137,6 +161,23 @@ def _told(story: Story) -> Iterator[str | Table]:
         chosen = ", ".join(model.name for model in review.decision.models)
         yield f"Label keys that might leave {chosen or 'the chosen'} and nothing else:"
         yield _keys(story.keys.keys, story.keys.nodes, story.keys.pin.key if story.keys.pin else "")
+
+
+def _pools(pools: Pools | None) -> Iterator[str | Table]:
+    if pools is None:
+        return
+    yield ""
+    if pools.tried:
+        yield "AcceleratorPools that it may be given, until one has a candidate:"
+        rows = table(("POOL", "WHAT OF IT"))
+        for one in pools.tried:
+            told = _REFUSED[one.refused] if one.refused else "has a candidate"
+            rows.add_row(cut(one.pool), f"{told}: taken" if one.pool == pools.taken else told)
+        yield rows
+    if pools.taken:
+        yield f"Decided in pool {pools.taken}: what the job gets with it counts as if it stood in the job."
+    else:
+        yield "In no AcceleratorPool."
 
 
 def _steps(landing: Landing) -> Table:
@@ -178,8 +219,11 @@ def _limit(limit: Limit) -> str:
         case ByTerms():
             return "required node affinity" if len(limit.terms) == 1 else f"one of {len(limit.terms)} affinity terms"
         case ByRequirement():
-            one = limit.requirement
-            return f"{one.key} {one.operator} {', '.join(one.values)}".strip()
+            return _requirement(limit.requirement)
+        case ByQueue():
+            return f"its queue: {_requirement(limit.requirement)}"
+        case ByFlavors():
+            return f"flavors that its queue may give it: {', '.join(limit.names) or 'none'}"
         case ByName():
             return f"nodeName {limit.name}"
         case ByTaint():
@@ -190,6 +234,10 @@ def _limit(limit: Limit) -> str:
             return f"requests {_amount(limit.resource, limit.amount)}"
         case ByProduct():
             return f"claims name {', '.join(limit.products)}"
+
+
+def _requirement(one: Requirement) -> str:
+    return f"{one.key} {one.operator} {', '.join(one.values)}".strip()
 
 
 def _amount(resource: str, amount: int) -> str:
@@ -342,6 +390,12 @@ def story_document(review: Review, story: Story | None, source: str) -> dict[str
         if keys
         else [],
         "unpinned": story.unpinned if story else None,
+        "acceleratorPools": [
+            {"pool": one.pool, "refused": one.refused, "taken": one.pool == story.pools.taken}
+            for one in story.pools.tried
+        ]
+        if story and story.pools
+        else [],
         "review": document(review, source),
     }
 
@@ -378,9 +432,12 @@ def _what(limit: Limit) -> tuple[str, dict[str, Any]]:
             return "nodeSelector", {"key": limit.key, "value": limit.value}
         case ByTerms():
             return "affinity", {"terms": len(limit.terms)}
-        case ByRequirement(requirement=one):
-            by = "matchFields" if limit.of_field else "matchExpressions"
-            return by, {"key": one.key, "operator": one.operator, "values": list(one.values)}
+        case ByRequirement():
+            return "matchFields" if limit.of_field else "matchExpressions", _required(limit.requirement)
+        case ByQueue():
+            return "queue", _required(limit.requirement)
+        case ByFlavors():
+            return "flavors", {"flavors": list(limit.names)}
         case ByName():
             return "nodeName", {"name": limit.name}
         case ByTaint():
@@ -389,6 +446,10 @@ def _what(limit: Limit) -> tuple[str, dict[str, Any]]:
             return "resource", {"resource": limit.resource, "amount": limit.amount}
         case ByProduct():
             return "claims", {"products": list(limit.products)}
+
+
+def _required(one: Requirement) -> dict[str, Any]:
+    return {"key": one.key, "operator": one.operator, "values": list(one.values)}
 
 
 def _products(among: Iterable[Candidate]) -> list[str]:

@@ -6,14 +6,17 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from webhook.answer.wording import own_sentence
 from webhook.cli.documents import Document, Unreadable, parse_all
 from webhook.fleet.allocated import read_claim
 from webhook.fleet.growth import autoscaler_growth, node_pool_growth
 from webhook.fleet.pods import Usage
+from webhook.fleet.queues import read_queues
 from webhook.fleet.read import read_fleet
 from webhook.intake.pods import PodError, read_pod
 from webhook.model.fleet import Fleet
 from webhook.model.pods import Pod
+from webhook.model.queues import Queues
 from webhook.model.request import Kind
 from webhook.model.rules import Namespaces
 from webhook.model.surroundings import Surroundings, reference_of
@@ -22,12 +25,14 @@ LOOKED_UP = frozenset(
     {
         "Accelerator",
         "ClusterQueue",
+        "Cohort",
         "ConfigMap",
         "CustomResourceDefinition",
         "LocalQueue",
         "Namespace",
         "Node",
         "NodePool",
+        "Queue",
         "ResourceClaimTemplate",
         "ResourceFlavor",
         "ResourceSlice",
@@ -64,6 +69,7 @@ class Offline:
 
     fleet: Fleet
     usage: Usage
+    queues: Queues
     problems: list[Unreadable]
     namespaces: Namespaces
 
@@ -81,8 +87,8 @@ def offline(paths: Iterable[Path], also: Iterable[Document] = (), *, model_label
 
     Nodes make the fleet; one that comes twice counts as its last one (snapshots may overlap). Where Pods are among
     them, what they ask for is in use on their nodes, and what ResourceClaims hold; where there are none, what is free
-    is not known. NodePools and the status of the cluster autoscaler tell whether nodes may be added, and Namespaces
-    which policies match. Other documents are left alone.
+    is not known. Flavors and queues tell where jobs in a queue may land, NodePools and the status of the cluster
+    autoscaler whether nodes may be added, and Namespaces which policies match. Other documents are left alone.
     """
     parsed, problems = parse_all(paths)
     documents = [*parsed, *also]
@@ -94,7 +100,7 @@ def offline(paths: Iterable[Path], also: Iterable[Document] = (), *, model_label
             try:
                 pod = read_pod(one.object)
             except PodError as error:
-                problems.append(Unreadable(one.source, str(error)))
+                problems.append(Unreadable(one.source, own_sentence(error.finding)))
                 continue
             pods += [pod] if pod is not None else []
         elif one.object["kind"] == "ResourceClaim":
@@ -107,8 +113,9 @@ def offline(paths: Iterable[Path], also: Iterable[Document] = (), *, model_label
         model_labels=model_labels,
         grows=growth(one.object for one in documents),
     )
-    problems += [Unreadable(place, fault) for place, fault in read.faults]
-    return Offline(read.fleet, usage, problems, namespaces_of(one.object for one in documents))
+    queues = read_queues((one.source, one.object) for one in documents)
+    problems += [Unreadable(place, fault) for place, fault in (*read.faults, *queues.faults)]
+    return Offline(read.fleet, usage, queues.queues, problems, namespaces_of(one.object for one in documents))
 
 
 def namespaces_of(objects: Iterable[dict[str, Any]]) -> Namespaces:

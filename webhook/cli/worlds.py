@@ -43,5 +43,6 @@ def world_from(
         queued=known.usage.queued,
         rules=rules,
         namespaces=known.namespaces,
+        queues=known.queues,
     )
     return world, known.problems

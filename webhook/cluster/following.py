@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 from webhook.cluster.fleet import LiveFleet
 from webhook.cluster.namespaces import NamespaceFollower
 from webhook.cluster.policies import LivePolicies
+from webhook.cluster.queues import QueueFollower
 from webhook.cluster.referred import ReferredFollower, WholeFollower
 from webhook.cluster.reflector import Connect, Follower, Reflector, Source
 from webhook.cluster.world import Worlds
@@ -43,6 +44,14 @@ REFERRED = {
     ),
 }
 """The kinds that jobs refer to, by name of the kind."""
+
+_QUEUES = (
+    *(
+        Source(one, "kueue.x-k8s.io", optional=True)
+        for one in ("resourceflavors", "clusterqueues", "localqueues", "cohorts")
+    ),
+    Source("queues", "scheduling.volcano.sh", optional=True),
+)
 
 # An AcceleratorPool with capacity.max above what exists will be one more of these.
 _GROWTH = (
@@ -90,6 +99,7 @@ class Following:
             *self._own.values(),
             *self._referred.values(),
             *(growing(source, growth) for source, growth in _GROWTH),
+            *(into(source, QueueFollower(worlds, source.plural)) for source in _QUEUES),
         )
 
     def start(self) -> None:

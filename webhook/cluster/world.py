@@ -6,10 +6,12 @@ from dataclasses import replace
 
 from webhook.decision.decide import PROMISED_FOR_S
 from webhook.fleet.pods import Usage
+from webhook.fleet.queues import read_queues
 from webhook.model.fleet import Fleet, Nodes
 from webhook.model.pods import Pinned, Pod, Promise, Queued
 from webhook.model.policy import Policy
-from webhook.model.request import Stage
+from webhook.model.queues import NO_QUEUES
+from webhook.model.request import Object, Stage
 from webhook.model.rules import Namespaces, Rules
 from webhook.model.surroundings import Surroundings
 from webhook.model.verdict import Review, Verdict
@@ -41,6 +43,8 @@ class Worlds:
         self._surroundings: Surroundings = {}
         self._by_plural: dict[str, Surroundings] = {}
         self._grows: dict[str, str] = {}
+        self._queue_objects: dict[str, list[Object]] = {}
+        self._queues = NO_QUEUES
         self._promises: tuple[Promise, ...] = ()
         self._default = policy
         self._rules: Rules | None = None
@@ -121,6 +125,14 @@ class Worlds:
         """What objects of one kind say of nodes that may be added; empty where they say nothing."""
         self._grows[plural], self._current = reason, None
 
+    def queue(self, plural: str, objects: list[Object]) -> None:
+        """From now on reviews see the queues that these objects of one kind, and those of the others, make."""
+        self._queue_objects[plural] = objects
+        named = ((_place(one), one) for part in self._queue_objects.values() for one in part)
+        read = read_queues(named)
+        self.broken("queues", tuple(f"{place}: {fault}" for place, fault in read.faults))
+        self._queues, self._current = read.queues, None
+
     def rule(self, rules: Rules) -> None:
         """From now on reviews go by these rules. `policy` and `kinds` are then what all policies say together."""
         self.rule_changes += rules != self._rules
@@ -195,7 +207,13 @@ class Worlds:
             kinds=self.kinds,
             rules=self._rules,
             namespaces=self._namespaces,
+            queues=self._queues,
         )
+
+
+def _place(obj: Object) -> str:
+    names = (obj["metadata"].get(part) for part in ("namespace", "name"))
+    return f"{obj['kind']} {'/'.join(filter(None, names))}"
 
 
 def _reviewed(kinds: Workloads) -> frozenset[tuple[str, str]]:

@@ -1,34 +1,48 @@
 """From a sized job to a decision: the gates in their order, then the choice, then the pin."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial, reduce
+from operator import or_
 from typing import TypeAlias
 
 from webhook.decision.choice import choose, names_model
-from webhook.decision.notes import Kept, Pooled, Rule, Tell, Unpinned, untold
-from webhook.decision.pin import pin_to
+from webhook.decision.notes import Kept, Keys, Pooled, Rule, Tell, Unpinned, untold
+from webhook.decision.pin import pin_to, separating
 from webhook.decision.pool import TargetPool, candidates, likes, packs, target_pool, together, told
+from webhook.decision.queues import (
+    Steered,
+    flavors_tried,
+    keeps_to,
+    left_to_queue,
+    pin_in_queue,
+    queue_chooses,
+    queued,
+    strays,
+)
 from webhook.decision.sameness import differences
 from webhook.decision.scope import Scope, Treatment, scope
 from webhook.decision.stack import stack_findings
 from webhook.decision.straggler import straggler
 from webhook.decision.wishes import model_asked_for, narrowed_to, unmet
-from webhook.model.finding import Action, Finding
-from webhook.model.fleet import Fleet
+from webhook.model.finding import Action, Facts, Finding
+from webhook.model.fleet import Fleet, Model
 from webhook.model.job import PinRecord, TrainingJob
-from webhook.model.paths import dotted
+from webhook.model.paths import dotted, printable
 from webhook.model.pods import Promise, Queued
 from webhook.model.policy import Differing, PinWhen, Policy, RoomRule, UnknownNodes
+from webhook.model.queues import NO_QUEUES, Queues
 from webhook.model.rules import AcceleratorPool
-from webhook.model.verdict import Candidate, Decision, Out, Pool, Straggler, Verdict
+from webhook.model.verdict import Candidate, Decision, Out, Pin, Pool, Straggler, Verdict, named
 from webhook.sizing.demand import Sized
 
 PROMISED_FOR_S = 60
 """What a pin takes counts as in use for so long, or until its pods are bound."""
 
+_NO_FACTS: Facts = {}
 _EVERY_GATE = frozenset(Out) - {Out.UNWISHED}
 _MEMORY = frozenset({Out.MEMORY})
-_BUT_ROOM = _EVERY_GATE - {Out.ROOM}
+_BUT_ROOM = _EVERY_GATE - {Out.ROOM, Out.QUOTA}
 
 ALLOW_MIXED = "samestep.dev/allow-mixed"
 
@@ -40,12 +54,12 @@ SPREAD_PERCENT = 2
 class Case:
     """One job before the gates. `keep` is the pin recorded in the old object of an UPDATE: it stays while it passes;
     `on_update`: an UPDATE is never denied for room. `promises` are the pins given lately; `grouped`: the pod is one of
-    several that are objects of their own; `queued` is what pods wait for that are to come to one model. `tell` hears
-    what the decision goes through.
+    several that are objects of their own; `queued` is what pods wait for that are to come to one model. `checking`:
+    this is the final object, which is not held to a lack of room. `tell` hears what the decision goes through.
 
-    `pools` are the AcceleratorPools that the job may be given, in their order, and `pools_in_view` whether it is known
-    which there are; `kept_in` is the one that an earlier answer gave it, where the job shows that it did. `pool_grows`:
-    the job is in a pool that may get more nodes.
+    `queues` are those in view. `pools` are the AcceleratorPools that the job may be given, in their order, and
+    `pools_in_view` whether it is known which there are; `kept_in` is the one that an earlier answer gave it, where the
+    job shows that it did. `pool_grows`: the job is in a pool that may get more nodes.
     """
 
     job: TrainingJob
@@ -58,7 +72,9 @@ class Case:
     promises: tuple[Promise, ...] = ()
     grouped: bool = False
     queued: Queued = field(default_factory=dict)
+    checking: bool = False
     tell: Tell = untold
+    queues: Queues = NO_QUEUES
     pools: tuple[AcceleratorPool, ...] = ()
     pools_in_view: bool = False
     kept_in: AcceleratorPool | None = None
@@ -105,9 +121,8 @@ def decide(case: Case) -> Decision:
         return Decision(Verdict.ADMIT)
     pool = target_pool(case.job, case.fleet)
     decision = decide_in(pool, case)
-    if mismatched := tuple(stack_findings(pool, case.job, decision.models)):
-        return replace(decision, findings=(*decision.findings, *mismatched))
-    return decision
+    beside = (*stack_findings(pool, case.job, decision.models), *_queue_not_in_view(case.job))
+    return replace(decision, findings=(*decision.findings, *beside)) if beside else decision
 
 
 def decide_in(pool: TargetPool, case: Case) -> Decision:
@@ -218,24 +233,97 @@ def _one_model(pool: TargetPool, case: Case, weighed: tuple[Candidate, ...], fig
         if withheld in ("unknown", "stale") or not reachable:
             return Decision(Verdict.ADMIT, figures, findings=tuple(findings))
         roomy = reachable
-    kept = names_model(case.keep)
+    if queue_chooses(pool, case.job, (one.models for one in figures.candidates)):
+        decision = _left_to_queue(pool, case, weighed, roomy, figures, findings)
+        if decision is not None:
+            return decision
+    kept = names_model(case.keep, pool)
     chosen = next((one for one in roomy if kept(one)), None)
     if case.keep is not None and chosen is None:
         findings.append(Finding("SST105", facts={"values": ", ".join(case.keep.values)}))
     if case.keep is not None and chosen is not None:
         case.tell(Kept(case.keep, chosen))
     if chosen is None:
-        recorded = names_model(case.job.record)
-        chosen = choose(roomy, case.sized.demand, policy, recorded, grouped=case.grouped, tell=case.tell)
+        best = partial(choose, roomy, case.sized.demand, policy, names_model(case.job.record, pool), tell=case.tell)
+        chosen = best(grouped=case.grouped)
+        # Where the best is none that the queue may miss, it is the best of those.
+        if queued(pool) and _missed(pool, case, chosen):
+            missed = tuple(one for one in roomy if _missed(pool, case, one))
+            chosen = best(grouped=case.grouped, missed=missed)
     findings.extend(_of_chosen(pool, case, weighed, chosen))
     findings.extend(_room_now(pool, case, chosen))
     alone = pool.nodes == pool.of(chosen.models)
-    if alone and (policy.pin_when is not PinWhen.ALWAYS or case.may_mix):
+    needless = policy.pin_when is not PinWhen.ALWAYS or case.may_mix
+    if alone and needless and not _keeps_queue_off(pool, case, chosen):
         case.tell(Unpinned.ALONE)
         return Decision(Verdict.ADMIT, figures, models=chosen.models, findings=tuple(findings))
     # Where there was a choice, the pin says what it rests on.
     variant = "" if len(roomy) == 1 or case.grouped else "chosen" if chosen.devices_now is None else "free"
     return _pinned(pool, case, (chosen,), figures, findings, variant, gang=True)
+
+
+def _left_to_queue(
+    pool: TargetPool,
+    case: Case,
+    weighed: tuple[Candidate, ...],
+    left: tuple[Candidate, ...],
+    figures: Pool,
+    findings: list[Finding],
+) -> Decision | None:
+    """The queue chooses among its flavors, each of one candidate: it is only kept off those that are out. None where no
+    label of the flavors can do that."""
+    room = _looks_at_room(case) and not findings
+    barred = (one for one in figures.candidates if one.memory_out or Out.UNWISHED in one.out)
+    flavors = left_to_queue(pool, _models(left), _models(barred), room=room)
+    told_of = tuple(one for one in left if not flavors.models.isdisjoint(one.models))
+    models = tuple(model for model in _models(told_of) if model in flavors.models)
+    told = (*findings, *_smallest(weighed), *_unknown(case, weighed), *_tight(told_of))
+    unpinned = Decision(Verdict.ADMIT, figures, models=models, findings=told)
+    if case.policy.pin_when is PinWhen.NEVER or not (flavors.keeps_off or case.policy.pin_when is PinWhen.ALWAYS):
+        case.tell(Unpinned.QUEUE)
+        return unpinned
+    keys = tuple(flavors_tried(pool, flavors.nodes, case.policy, gang=True, room=room))
+    pin = separating(keys)
+    if pin is None:
+        return None
+    case.tell(Keys(keys, flavors.nodes.bit_count(), pin))
+    if not pin.roles:
+        return unpinned
+    return _pins(case, pin, models, _names(told_of, models), figures, told, "flavors")
+
+
+def _models(among: Iterable[Candidate]) -> Iterator[Model]:
+    return (model for one in among for model in one.models)
+
+
+def _looks_at_room(case: Case) -> bool:
+    """Whether a flavor is out for room: where nodes may be added, the queue may know more than what is there."""
+    return case.policy.room is not RoomRule.IGNORE and not case.fleet.grows and not case.checking
+
+
+def _steered(pool: TargetPool, case: Case, models: Iterable[Model], *, gang: bool) -> Steered:
+    # The list of patches of a TrainJob takes one selector of ours.
+    beside = case.job.pin_patches is None
+    return pin_in_queue(pool, models, case.policy, gang=gang, room=_looks_at_room(case), beside=beside)
+
+
+def _missed(pool: TargetPool, case: Case, one: Candidate) -> bool:
+    """Whether no label keeps the queue to flavors that have this candidate."""
+    steered = _steered(pool, case, one.models, gang=True)
+    return steered.pin is None or steered.misleads
+
+
+def _keeps_queue_off(pool: TargetPool, case: Case, chosen: Candidate) -> bool:
+    """Whether one candidate is there, but the queue could take a flavor without it, and a label can prevent that."""
+    nodes = pool.of(chosen.models)
+    if not queued(pool) or case.policy.pin_when is PinWhen.NEVER or not _looks_at_room(case):
+        return False
+    return strays(pool, nodes) and keeps_to(pool, nodes, case.policy)
+
+
+def _queue_not_in_view(job: TrainingJob) -> Iterable[Finding]:
+    if job.reach is not None and job.reach.missing:
+        yield Finding("SST104", "metadata.labels", {"reference": printable(job.reach.missing[0])}, "queue")
 
 
 def _mixed(pool: TargetPool, case: Case) -> Decision:
@@ -246,20 +334,21 @@ def _mixed(pool: TargetPool, case: Case) -> Decision:
     each = candidates(pool, demand, policy, gang=False, promises=_unbound(case))
     whole = together(pool, demand, policy, promises=_unbound(case))
     figures = told(pool, each)
+    on_purpose = tuple(_on_purpose(pool, case))
     findings: list[Finding] = []
     if whole.memory_out:
         smallest = min(each, key=lambda one: (one.usable_mib, one.name))
         lacks = replace(out_of_memory(case), facts={"model": smallest.name, "usable_mib": smallest.usable_mib})
         if not memory_withheld(pool, case):
-            return Decision(Verdict.DENY, figures, findings=(replace(lacks, variant="mixed"), _on_purpose(pool, case)))
+            return Decision(Verdict.DENY, figures, findings=(replace(lacks, variant="mixed"), *on_purpose))
         findings.append(replace(lacks, variant="mixed-unsure", action=Action.WARN))
     if not (gates(Treatment.ONE_MODEL, policy) - {Out.MEMORY}).isdisjoint(whole.out):
         withheld = _room_withheld(pool, case)
         lacks = Finding("SST401", dotted(case.job.device_roles[0].spec), {"there": whole.devices}, "mixed")
         if not withheld:
-            return Decision(Verdict.DENY, figures, findings=(lacks, _on_purpose(pool, case)))
+            return Decision(Verdict.DENY, figures, findings=(lacks, *on_purpose))
         findings.append(Finding("SST401", "", _age(case), withheld, Action.WARN))
-    findings.append(_on_purpose(pool, case))
+    findings.extend(on_purpose)
     findings.extend(_unknown(case, each))
     findings.extend(_tight(each))
     findings.extend(_spread(pool, whole))
@@ -267,11 +356,14 @@ def _mixed(pool: TargetPool, case: Case) -> Decision:
     return Decision(Verdict.ADMIT, figures, models=whole.models, findings=tuple(findings))
 
 
-def _on_purpose(pool: TargetPool, case: Case) -> Finding:
-    """It points at the annotation, where it is that and not the policy that allows it."""
+def _on_purpose(pool: TargetPool, case: Case) -> Iterator[Finding]:
+    """It points at the annotation, where it is that and not the policy that allows it. Where a queue gives all pods one
+    flavor, nothing is mixed."""
+    if queue_chooses(pool, case.job, likes(pool, case.policy)):
+        return
     where = "" if case.policy.pin_when is PinWhen.NEVER else dotted(("metadata", "annotations", ALLOW_MIXED))
     facts = {"models": ", ".join(model.name for model in pool.models)}
-    return Finding("SST306", where, facts, "" if slowing(pool) else "unknown")
+    yield Finding("SST306", where, facts, "" if slowing(pool) else "unknown")
 
 
 def _room_now(pool: TargetPool, case: Case, chosen: Candidate) -> Iterable[Finding]:
@@ -283,7 +375,8 @@ def _room_now(pool: TargetPool, case: Case, chosen: Candidate) -> Iterable[Findi
         return
     if not packs(pool, chosen.models):
         yield Finding("SST401", "", {"model": chosen.name}, "packing", Action.WARN)
-    if chosen.waits and case.policy.room is not RoomRule.IGNORE and not case.job.suspended and not case.grouped:
+    held = case.job.suspended or queued(pool)
+    if chosen.waits and case.policy.room is not RoomRule.IGNORE and not held and not case.grouped:
         free = chosen.devices_now or 0
         wanted = sum(role.gang * role.devices for role in case.job.device_roles)
         facts: dict[str, str | int] = {"model": chosen.name, "free": free, "devices": chosen.devices}
@@ -344,20 +437,46 @@ def _pinned(
     *,
     gang: bool,
 ) -> Decision:
-    models = tuple(model for one in left for model in one.models)
-    pin = pin_to(pool, models, case.policy, gang=gang, tell=case.tell)
-    names = ", ".join(one.name for one in left)
+    models = tuple(_models(left))
+    if queued(pool):
+        pin, keys, misleads = _steered(pool, case, models, gang=gang)
+        case.tell(keys)
+        variant = "other-quota" if misleads else variant
+    else:
+        pin = pin_to(pool, models, case.policy, gang=gang, tell=case.tell)
     if pin is None:
-        findings.append(_unpinnable(case.job, names))
+        findings.append(_unpinnable(case.job, ", ".join(one.name for one in left)))
         return Decision(Verdict.ADMIT, figures, findings=tuple(findings))
+    if len(models) > 1:
+        # A label that some nodes lack may leave fewer of them.
+        index = pool.fleet.labels[pin.key]
+        carrying = reduce(or_, (index.equal(value) for value in pin.values), 0)
+        models = tuple(model for model in models if pool.models[model] & carrying)
     if not pin.roles:
         return Decision(Verdict.ADMIT, figures, models=models, findings=tuple(findings))
-    facts: dict[str, str | int] = {"key": pin.key, "values": ", ".join(pin.values)}
-    facts["models"] = names
-    if variant == "free":
-        facts |= {"free": left[0].devices_now or 0, "devices": left[0].devices}
-    findings.insert(0, Finding("SST301", dotted(case.job.roles[pin.roles[0]].spec), facts, variant))
-    return Decision(Verdict.PIN, figures, pin, models, tuple(findings))
+    facts = {"free": left[0].devices_now or 0, "devices": left[0].devices} if variant == "free" else {}
+    return _pins(case, pin, models, _names(left, models), figures, findings, variant, facts)
+
+
+def _pins(
+    case: Case,
+    pin: Pin,
+    models: tuple[Model, ...],
+    names: str,
+    figures: Pool,
+    findings: Iterable[Finding],
+    variant: str,
+    more: Facts = _NO_FACTS,
+) -> Decision:
+    facts = {"key": pin.key, "values": ", ".join(pin.values), "models": names, **more}
+    pinned = Finding("SST301", dotted(case.job.roles[pin.roles[0]].spec), facts, variant)
+    return Decision(Verdict.PIN, figures, pin, models, (pinned, *findings))
+
+
+def _names(left: tuple[Candidate, ...], models: Collection[Model]) -> str:
+    """The candidates by what is left of their models."""
+    remaining = (tuple(model for model in one.models if model in models) for one in left)
+    return ", ".join(named(some) for some in remaining if some)
 
 
 def _unpinnable(job: TrainingJob, names: str) -> Finding:

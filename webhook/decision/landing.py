@@ -68,7 +68,7 @@ def _landing(alike: list[RolePool], fleet: Fleet) -> Landing:
     return Landing(
         roles=tuple(other.role for other in alike),
         every=fleet.every.bit_count(),
-        steps=tuple(_steps(one.role, fleet)),
+        steps=tuple(_steps(one, fleet)),
         nodes=one.nodes.bit_count(),
         models={model: bits.bit_count() for model, bits in one.models.items()},
         unknown=(one.nodes & column.unknown).bit_count() if column else 0,
@@ -77,11 +77,12 @@ def _landing(alike: list[RolePool], fleet: Fleet) -> Landing:
     )
 
 
-def _steps(role: Role, fleet: Fleet) -> Iterator[Step]:
+def _steps(one: RolePool, fleet: Fleet) -> Iterator[Step]:
     """First the nodes that have the device at all: what comes after is told of these."""
+    role = one.role
     offered = offered_of(fleet, role.device, now=False)
     having = ByResource(role.device, 1, 0 if offered is None else offered.at_least(1))
-    told = (having, *limits(role, fleet))
+    told = (having, *limits(role, fleet, one.required, one.offers))
     yield from _walk(((limit, _said(limit, role)) for limit in told), fleet, fleet.every)
 
 

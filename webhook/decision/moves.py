@@ -222,7 +222,7 @@ def _fewer_pods(denial: Denial) -> Iterator[Proposal]:
     """As many pods of the role that has most as there is room for."""
     job = denial.job
     roles = [role for role in job.device_roles if role.replicas and role.replicas.path is not None and role.gang]
-    for one in denial.out_for(Out.ROOM):
+    for one in (*denial.out_for(Out.ROOM), *denial.out_for(Out.QUOTA)):
         for role in sorted(roles, key=lambda role: -role.gang):
             alike = sum(other.gang for other in job.device_roles if other.requests == role.requests)
             value = role.pods - (alike - one.pods)

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from webhook.fleet.limits import ByName, ByProduct, ByRequirement, ByResource, BySelector, ByTaint, Limit
+from webhook.fleet.limits import ByName, ByProduct, ByQueue, ByRequirement, ByResource, BySelector, ByTaint, Limit
 from webhook.fleet.room import offered_of
 from webhook.model.fleet import Fleet, Nodes
 from webhook.model.placement import Operator
@@ -40,7 +40,9 @@ def near(limit: Limit, nodes: Nodes, fleet: Fleet) -> Near | None:
     match limit:
         case BySelector(key=key, value=value):
             return _label(key, (value,), nodes, fleet)
-        case ByRequirement(requirement=one, of_field=False) if one.operator is not Operator.DOES_NOT_EXIST:
+        case ByRequirement(requirement=one, of_field=False) | ByQueue(requirement=one) if (
+            one.operator is not Operator.DOES_NOT_EXIST
+        ):
             return _label(one.key, one.values, nodes, fleet)
         case ByName(name=name):
             return Near(Nearest.VALUES, _like((name,), (node.name for node in fleet.nodes)))

@@ -13,6 +13,7 @@ from webhook.model.verdict import Candidate, Pin
 class Criterion(StrEnum):
     """What makes one candidate better than another."""
 
+    QUEUE = "queue"
     ROOM = "room"
     LIKELY = "likely"
     LARGEST_UNLIKELY = "largestUnlikely"
@@ -28,7 +29,7 @@ class Criterion(StrEnum):
     NAME = "name"
 
 
-Rank: TypeAlias = Callable[[Candidate], float | str]
+Rank: TypeAlias = Callable[[Candidate], float | str | tuple[float, ...]]
 """What a criterion makes of a candidate: the lowest is the best."""
 
 
@@ -49,6 +50,8 @@ class Tried(StrEnum):
     ABSENT = "absent"
     NOT_WRITABLE = "notWritable"
     NOT_ASKED = "notAsked"
+    MISLEADS = "misleads"
+    BESIDE = "beside"
 
 
 class Key(NamedTuple):
@@ -81,6 +84,7 @@ class Unpinned(StrEnum):
     NEVER = "never"
     ALONE = "alone"
     MIXED = "mixed"
+    QUEUE = "queue"
 
 
 class Refused(StrEnum):

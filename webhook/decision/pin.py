@@ -1,6 +1,6 @@
 """The pin: a label key whose values leave the chosen models in the target pool and nothing else."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from webhook.decision.notes import Key, Keys, Tell, Tried, untold
@@ -23,22 +23,35 @@ def pin_to(
     nodes it does separate (some nodes of a model may lack a cloud's label: karpenter-provider-gcp#319).
     """
     chosen = pool.of(models)
-    keys = tuple(_tried(pool, chosen, policy, gang=gang))
-    complete = [one.pin for one in keys if one.pin and one.tried is Tried.SEPARATES]
-    partial = [one.pin for one in keys if one.pin and one.tried is Tried.PARTLY]
-    # Once pinned, an earlier key may separate too, the others being gone: the pin that is there stands.
-    pin = next((pin for pin in complete if not pin.roles), None) or next(iter((*complete, *partial)), None)
+    keys = tuple(tried_keys(pool, chosen, policy, gang=gang))
+    pin = separating(keys) or keeping_room(keys)
     tell(Keys(keys, chosen.bit_count(), pin))
     return pin
 
 
-def _tried(pool: TargetPool, chosen: Nodes, policy: Policy, *, gang: bool) -> Iterator[Key]:
-    """Each key and what comes of it, as far as that may make a difference."""
+def separating(keys: Iterable[Key]) -> Pin | None:
+    """The pin by the first of these keys that separates all of what is chosen."""
+    complete = [one.pin for one in keys if one.pin and one.tried is Tried.SEPARATES]
+    # Once pinned, an earlier key may separate too, the others being gone: the pin that is there stands.
+    return next((pin for pin in complete if not pin.roles), None) or next(iter(complete), None)
+
+
+def keeping_room(keys: Iterable[Key]) -> Pin | None:
+    """The pin by the first of these keys that separates a part on which the gang has its room."""
+    return next((one.pin for one in keys if one.tried is Tried.PARTLY), None)
+
+
+def tried_keys(
+    pool: TargetPool, chosen: Nodes, policy: Policy, *, gang: bool, but: Collection[str] = ()
+) -> Iterator[Key]:
+    """Each key, `but` those, and what comes of it, as far as that may make a difference."""
     vendors = (key for one in pool.roles if one.column for key in one.column.product_keys)
-    selected = _selected_by_all(pool)
+    selected = selected_by_all(pool)
     complete = partial = False
     for key in dict.fromkeys((*policy.pin_keys, *vendors)):
-        # Behind one that separates, only a key counts that every role requires already (see above).
+        if key in but:
+            continue
+        # Behind one that separates, only a key counts that every role requires already (see `separating`).
         if complete and key not in selected:
             yield Key(key, Tried.NOT_ASKED)
             continue
@@ -145,7 +158,7 @@ def _demands(requirement: Requirement, key: str, values: tuple[str, ...]) -> boo
     )
 
 
-def _selected_by_all(pool: TargetPool) -> set[str]:
+def selected_by_all(pool: TargetPool) -> set[str]:
     """The label keys of which the selectors of every role say something."""
     places = [one.role.placement for one in pool.roles]
     named = (
@@ -173,5 +186,9 @@ def _separating(pool: TargetPool, key: str, chosen: Nodes) -> tuple[tuple[str, .
 def _keeps_room(pool: TargetPool, nodes: Nodes, *, gang: bool) -> bool:
     if not gang:
         return False
-    left: dict[int, Nodes] = {one.index: one.nodes & nodes for one in pool.roles}
-    return all(left[one.index] for one in pool.roles if one.role.gang) and short_of_room(pool, left) is None
+    return not short_of_room_on(pool, {one.index: one.nodes & nodes for one in pool.roles})
+
+
+def short_of_room_on(pool: TargetPool, left: Mapping[int, Nodes]) -> bool:
+    """Whether the gang has no room on these nodes (by role index), or a role of it no node at all."""
+    return not all(left[one.index] for one in pool.roles if one.role.gang) or short_of_room(pool, left) is not None

@@ -13,15 +13,18 @@ from typing import TypeVar
 
 from webhook.catalog.accelerators import accelerators
 from webhook.decision.likeness import Member, joined, may_join
+from webhook.fleet.flavors import Offers, offers
 from webhook.fleet.limits import ByProduct, Limit
 from webhook.fleet.packing import Ask, first_fit
 from webhook.fleet.room import fits, free_devices, holding, pods_up_to
-from webhook.fleet.select import held_back, placed
+from webhook.fleet.select import by_queue, held_back, placed
 from webhook.model.demand import Demand
 from webhook.model.fleet import DeviceColumn, Fleet, Model, Nodes
 from webhook.model.job import Role, TrainingJob
+from webhook.model.placement import Requirement
 from webhook.model.pods import Promise, Queued
 from webhook.model.policy import Policy
+from webhook.model.queues import Queue
 from webhook.model.verdict import Candidate, Out, Pool
 
 NOTHING_QUEUED: Queued = MappingProxyType({})
@@ -34,6 +37,8 @@ class RolePool:
 
     `index` is its place in the job; `shape` is what a pod of it asks for, as a key. `now` are those of its nodes whose
     passing state keeps no pod out, and `takes` those of them that can take one now, where what is free is known.
+    `required` is what its queue says of the labels of nodes. `offers` are the flavors that it may give it; None: it is
+    in none that has flavors for it.
     """
 
     index: int
@@ -44,6 +49,12 @@ class RolePool:
     now: Nodes
     takes: Nodes
     models: Mapping[Model, Nodes]
+    required: tuple[Requirement, ...] = ()
+    offers: Offers | None = None
+
+    def without(self, models: frozenset[Model], gone: Nodes) -> "RolePool":
+        left = self.offers and self.offers.without(gone)
+        return replace(self, nodes=self.nodes & ~gone, models=_others(self.models, models), offers=left)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +89,7 @@ class TargetPool:
         gone = self.of(models)
         return replace(
             self,
-            roles=tuple(
-                replace(pool, nodes=pool.nodes & ~gone, models=_others(pool.models, models)) for pool in self.roles
-            ),
+            roles=tuple(pool.without(models, gone) for pool in self.roles),
             nodes=self.nodes & ~gone,
             models=_others(self.models, models),
             columns=_others(self.columns, models),
@@ -89,7 +98,8 @@ class TargetPool:
 
 
 def target_pool(job: TrainingJob, fleet: Fleet) -> TargetPool:
-    """Selectors, affinity, tolerations and resources of each device role, by Kubernetes' own rules."""
+    """Selectors, affinity, tolerations and resources of each device role, by Kubernetes' own rules, and the job's queue
+    by those of its controller."""
     roles: list[RolePool] = []
     different: list[RolePool] = []
     for index, role in enumerate(job.roles):
@@ -97,7 +107,7 @@ def target_pool(job: TrainingJob, fleet: Fleet) -> TargetPool:
             # Most jobs have one template, or the same one for a master and its workers.
             alike = next((one for one in different if _alike(one.role, role)), None)
             if alike is None:
-                different.append(_role_pool(index, role, fleet))
+                different.append(_role_pool(index, role, fleet, job.reach))
             roles.append(replace(alike, index=index, role=role) if alike else different[-1])
     nodes = now = unknown = two_models = shares = 0
     models: dict[Model, Nodes] = {}
@@ -128,21 +138,32 @@ def _alike(one: Role, other: Role) -> bool:
     return one.device == other.device and one.requests == other.requests and one.placement == other.placement
 
 
-def _role_pool(index: int, role: Role, fleet: Fleet) -> RolePool:
+def _role_pool(index: int, role: Role, fleet: Fleet, reach: Queue | None) -> RolePool:
     column = fleet.devices.get(role.device)
+    offered = offers(fleet, role, reach) if reach is not None and reach.flavors else None
+    required = reach.nodes if reach is not None else ()
     nodes = fleet.every
-    for limit in limits(role, fleet):
+    for limit in limits(role, fleet, required, offered):
         nodes &= limit.nodes
     models = {model: here for model, bits in column.models.items() if (here := bits & nodes)} if column else {}
-    now = nodes & ~held_back(fleet, role.placement) if fleet.free is not None else 0
+    if offered is not None:
+        now = nodes & offered.now
+    else:
+        now = nodes & ~held_back(fleet, role.placement) if fleet.free is not None else 0
     takes = now and now & fits(fleet, role.requests, now=True)
-    return RolePool(index, role, frozenset(role.requests.items()), column, nodes, now, takes, models)
+    return RolePool(index, role, frozenset(role.requests.items()), column, nodes, now, takes, models, required, offered)
 
 
-def limits(role: Role, fleet: Fleet) -> Iterator[Limit]:
-    """What keeps a pod of this role off nodes, one thing after the other: what all of them leave is its pool."""
-    yield from placed(fleet, role.placement)
+def limits(role: Role, fleet: Fleet, required: Iterable[Requirement], offered: Offers | None) -> Iterator[Limit]:
+    """What keeps a pod of this role off nodes, one thing after the other: what all of them leave is its pool.
+
+    `required` and `offered` are what its queue says of the labels of nodes, and the flavors that it may give it.
+    """
+    yield from placed(fleet, role.placement if offered is None else offered.placement)
     yield from holding(fleet, role.requests)
+    yield from by_queue(fleet, required)
+    if offered is not None:
+        yield from offered.limits
     column = fleet.devices.get(role.device)
     if role.products and column is not None:
         wanted = {accelerators().canonical(name) for name in role.products}
@@ -321,7 +342,40 @@ def _short(pool: TargetPool, models: tuple[Model, ...]) -> Short | None:
     for one in pool.roles:
         if one.role.gang and not nodes[one.index]:
             return Short(Out.UNREACHABLE, one.role.name, 0)
-    return short_of_room(pool, nodes)
+    return short_of_room(pool, nodes) or _short_of_flavors(pool, nodes)
+
+
+def _short_of_flavors(pool: TargetPool, nodes: Mapping[int, Nodes]) -> Short | None:
+    """Whether no flavor alone has the quota and the room for a role's gang, or all of them together not for all roles'
+    devices: Kueue gives all pods of a role the same flavor."""
+    queued = [(one, one.offers) for one in pool.roles if one.offers is not None and one.role.gang]
+    if not queued:
+        return None
+    for one, offered in queued:
+        gang = one.role.gang
+        quota = room = 0
+        for offer in offered.flavors:
+            if here := offer.nodes & nodes[one.index]:
+                holds = gang if offer.pods is None else min(offer.pods, gang)
+                quota = max(quota, holds)
+                room = max(room, min(holds, pods_held(pool.fleet, one.role.requests, here, gang)))
+        if room < gang:
+            return Short(Out.QUOTA if quota < gang else Out.ROOM, one.role.name, room)
+    if len(pool.roles) == 1:
+        return None
+    for resource, (wanted, _) in _devices(pool, nodes).items():
+        limits = {
+            offer.flavor.name: offer.flavor.quota.get(resource) if offer.flavor.quota is not None else None
+            for one, offered in queued
+            if one.role.device == resource
+            for offer in offered.flavors
+            if offer.nodes & nodes[one.index]
+        }
+        bounds = [limit for limit in limits.values() if limit is not None]
+        if bounds and len(bounds) == len(limits) and sum(bounds) < wanted:
+            role = next(one.role for one in pool.roles if one.role.device == resource)
+            return Short(Out.QUOTA, role.name, min(sum(bounds) // role.devices, role.gang))
+    return None
 
 
 def _waits(pool: TargetPool, models: tuple[Model, ...], promised: int) -> bool:
@@ -344,10 +398,7 @@ def short_of_room(pool: TargetPool, nodes: Mapping[int, Nodes]) -> Short | None:
     """Whether these nodes (by role index) lack room for the gang: each shape of pod alone, and devices in all."""
     asks = _asks(pool, nodes)
     for role, ask in asks:
-        # Each of these nodes holds one pod: where there are as many nodes as pods, there is nothing to count.
-        held = ask.nodes.bit_count()
-        if held < ask.pods:
-            held = pods_up_to(pool.fleet, ask.requests, ask.nodes, ask.pods)
+        held = pods_held(pool.fleet, ask.requests, ask.nodes, ask.pods)
         if held < ask.pods:
             return Short(Out.ROOM, role.name, held)
     if len(asks) == 1:
@@ -357,6 +408,13 @@ def short_of_room(pool: TargetPool, nodes: Mapping[int, Nodes]) -> Short | None:
         if column is not None and wanted > column.there.total(among):
             return Short(Out.ROOM, next(one.role.name for one in pool.roles if one.role.device == resource), 0)
     return None
+
+
+def pods_held(fleet: Fleet, requests: Mapping[str, int], nodes: Nodes, enough: int) -> int:
+    """How many such pods these nodes hold, exact below `enough`; each of them holds one."""
+    # Where there are as many nodes as pods, there is nothing to count.
+    held = nodes.bit_count()
+    return held if held >= enough else pods_up_to(fleet, requests, nodes, enough)
 
 
 def _devices(pool: TargetPool, nodes: Mapping[int, Nodes]) -> dict[str, tuple[int, Nodes]]:

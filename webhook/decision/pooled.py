@@ -13,6 +13,7 @@ from webhook.decision.decide import Case, decide
 from webhook.decision.notes import Note, Pools, PoolTried, Refused, untold
 from webhook.decision.pools import Obstacle, inside, lacking, may_grow, nodes_of, obstacle
 from webhook.decision.scope import Treatment
+from webhook.fleet.queues import reach
 from webhook.fleet.room import offered_of
 from webhook.model.finding import Action, Finding
 from webhook.model.job import TrainingJob
@@ -105,7 +106,7 @@ def _asked_for(case: Case, name: str, decided: Decide) -> Decision:
     where = dotted(("metadata", "annotations", POOL))
     pools = case.pools if case.policy.fleet_shown is not FleetShown.NONE else ()
     others = ", ".join(one.name for one in pools[:_MOST_TOLD]) + (", …" if len(pools) > _MOST_TOLD else "")
-    facts: dict[str, str | int | float] = {"pool": name, "pools": others}
+    facts: dict[str, str | int | float] = {"asked": name, "pools": others}
 
     def unmet(variant: str, *, withheld: str = "") -> Decision:
         withheld = withheld or ("update" if case.on_update else "")
@@ -133,20 +134,27 @@ def _asked_for(case: Case, name: str, decided: Decide) -> Decision:
 
 def _tried(case: Case, pool: AcceleratorPool, decided: Decide) -> _Trial:
     job, fleet = case.job, case.fleet
+    grows = bool(fleet.grows) or may_grow(pool, job, fleet)
+    # First what costs least: most pools are for other devices. Of one that is asked for, all is told.
+    elsewhere = not grows and not _offers(case, pool)
+    if elsewhere and not case.pool_asked_for:
+        return _Trial(pool, Given(pool.name))
     given = lacking(job, pool, created=not case.on_update)
     if (why := obstacle(job, pool, given)) is not None:
         return _Trial(pool, given, why)
-    grows = bool(fleet.grows) or may_grow(pool, job, fleet)
-    if not grows and not _offers(case, pool):
+    if elsewhere:
         return _Trial(pool, given)
     notes: list[Note] = []
     tell = case.tell if case.tell is untold else notes.append
-    decision = decided(replace(case, job=inside(job, given), pool_grows=grows, tell=tell))
+    held = inside(job, given)
+    if given.queue is not None:
+        held = replace(held, reach=reach(held, case.queues))
+    decision = decided(replace(case, job=held, pool_grows=grows, tell=tell))
     return _Trial(pool, given, None, decision, tuple(notes), grows)
 
 
 def _offers(case: Case, pool: AcceleratorPool) -> bool:
-    """Whether some node of the pool has the devices of some role at all: most pools are for other devices."""
+    """Whether some node of the pool has the devices of some role at all."""
     nodes = nodes_of(pool, case.fleet)
     offered = (offered_of(case.fleet, role.device, now=False) for role in case.job.device_roles)
     return any(index is not None and index.at_least(1) & nodes for index in offered)

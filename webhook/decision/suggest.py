@@ -27,8 +27,6 @@ def suggest(denied: Review, fleet: Fleet, again: Callable[[Object], Review]) -> 
     if denied.job is None:
         return ()
     denial = Denial(denied, denied.job, fleet)
-    # Coupled ranks run on all models that are left, others on one of them.
-    coupled = scope(denied.job, denied.policy).treatment is Treatment.ONE_MODEL
     found: list[Suggestion] = []
     tries = 0
     for move in MOVES:
@@ -40,13 +38,23 @@ def suggest(denied: Review, fleet: Fleet, again: Callable[[Object], Review]) -> 
                 changed = jsonpatch.apply_patch(denied.request.object, operations)
             except RecursionError:  # nested deeper than jsonpatch can copy: denied all the same, without a way out
                 return ()
+            except (jsonpatch.JsonPatchException, jsonpatch.JsonPointerException):  # null where a map belongs
+                continue
             outcome = again(changed)
             if outcome.verdict is not Verdict.DENY and outcome.decision.models and _told(outcome.demand, denied.demand):
                 first, *others = outcome.decision.models
+                # Coupled ranks run on all models that are left, others, and those in a queue, on one of them.
+                treatment = scope(outcome.job, outcome.policy).treatment if outcome.job else Treatment.NONE
+                coupled = treatment is Treatment.ONE_MODEL and not _left_to_queue(outcome)
                 found.append(Suggestion(kind, first, facts, operations, also=tuple(others) if coupled else ()))
                 # One way of each kind, the first that holds: three times "a smaller batch" helps nobody.
                 break
     return tuple(found)
+
+
+def _left_to_queue(outcome: Review) -> bool:
+    reach = outcome.job.reach if outcome.job else None
+    return reach is not None and bool(reach.flavors) and outcome.decision.candidate is None
 
 
 def _told(now: Demand, before: Demand) -> bool:

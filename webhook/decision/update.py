@@ -96,7 +96,13 @@ def _anew(case: Case, old: TrainingJob) -> Decision:
     pin = decision.pin
     if decision.verdict is Verdict.DENY:
         return decision
-    if pin is None or pin.key != record.key or len(pin.values) != len(record.values) or case.job.narrows_only:
+    if (
+        pin is None
+        or pin.beside is not None
+        or pin.key != record.key
+        or len(pin.values) != len(record.values)
+        or case.job.narrows_only
+    ):
         # It would have to be taken out: since none is needed, to be written in another form, or where selectors can
         # only be added to. What is there is left to stand, as the submitter's.
         case.tell(Rule.OUR_PIN_STAYS)
@@ -114,8 +120,12 @@ def _writable(decision: Decision, case: Case) -> Decision:
     pin, given, job = decision.pin, decision.given, case.job
     if not job.selector_only or (pin is None and given is None):
         return decision
-    selects = pin is None or all(
-        by_selector(job.roles[index], pin.key, pin.values, moves=bool(pin.moved_from)) for index in pin.roles
+    written = (pin, pin.beside) if pin is not None else ()
+    selects = all(
+        by_selector(job.roles[index], one.key, one.values, moves=pin is not None and bool(pin.moved_from))
+        for one in written
+        if one is not None
+        for index in one.roles
     )
     if selects and not any(one.expressions for _, one in (given.additions if given else ())):
         return decision

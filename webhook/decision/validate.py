@@ -29,7 +29,7 @@ def check_created(case: Case) -> Decision:
         return Decision(Verdict.DENY, figures, findings=(out_of_memory(case),))
     if not pool.nodes:
         return Decision(Verdict.ADMIT, figures, findings=(_unknown_pin(case) or (no_node(case.job),)))
-    again = decide_pooled(replace(case, keep=case.job.record), _settled)
+    again = decide_pooled(replace(case, keep=case.job.record, checking=True), _settled)
     if case.may_mix and again.verdict is Verdict.DENY and again.findings[0].code == "SST201":
         return again
     if again.verdict is Verdict.PIN and again.given is not None:

@@ -42,7 +42,7 @@ def narrowed_to(weighed: tuple[Candidate, ...], wish: str) -> tuple[Candidate, .
 def unmet(job: TrainingJob, weighed: tuple[Candidate, ...], withheld: str) -> Finding:
     """No node of the pool has the model that was asked for. `withheld` is why that is no denial, empty where it is."""
     there = ", ".join(one.model.name for one in weighed)
-    facts = {"model": job.wishes.model, "models": there}
+    facts = {"asked": job.wishes.model, "models": there}
     action = Action.WARN if withheld else None
     return Finding("SST404", f"metadata.annotations[{_MODEL}]", facts, withheld, action)
 

@@ -62,4 +62,20 @@ class ByProduct(NamedTuple):
     nodes: Nodes
 
 
-Limit: TypeAlias = BySelector | ByTerms | ByRequirement | ByName | ByTaint | ByResource | ByProduct
+class ByQueue(NamedTuple):
+    """What the pods' queue says of the labels of its nodes."""
+
+    requirement: Requirement
+    nodes: Nodes
+
+
+class ByFlavors(NamedTuple):
+    """The flavors that the pods' queue may give them, of one group of resources."""
+
+    names: tuple[str, ...]
+    nodes: Nodes
+
+
+Limit: TypeAlias = (
+    BySelector | ByTerms | ByRequirement | ByName | ByTaint | ByResource | ByProduct | ByQueue | ByFlavors
+)

@@ -6,7 +6,7 @@ scheduler's plugins tainttoleration and nodeunschedulable.
 
 from collections.abc import Iterable, Iterator
 
-from webhook.fleet.limits import ByName, ByRequirement, BySelector, ByTaint, ByTerms, Limit
+from webhook.fleet.limits import ByName, ByQueue, ByRequirement, BySelector, ByTaint, ByTerms, Limit
 from webhook.model.fleet import Fleet, Nodes
 from webhook.model.index import LabelIndex, int64
 from webhook.model.placement import Operator, Placement, Requirement, Term, Toleration
@@ -39,6 +39,12 @@ def placed(fleet: Fleet, placement: Placement) -> Iterator[Limit]:
         yield ByTerms(placement.terms, _any(_term(fleet, term) for term in placement.terms))
     if placement.node_name:
         yield ByName(placement.node_name, fleet.names.equal(placement.node_name))
+    yield from tolerated(fleet, placement)
+
+
+def tolerated(fleet: Fleet, placement: Placement) -> Iterator[ByTaint]:
+    """What each taint leaves that keeps pods out *there*; a pod that names its node passes by them all."""
+    if placement.node_name:
         return
     for identity, values in fleet.taints.items():
         if not identity[0].startswith(_PASSING):
@@ -51,6 +57,12 @@ def required(fleet: Fleet, term: Term) -> Iterator[ByRequirement]:
         yield ByRequirement(requirement, labelled(fleet, requirement))
     for requirement in term.fields:
         yield ByRequirement(requirement, _named(fleet, requirement), of_field=True)
+
+
+def by_queue(fleet: Fleet, requirements: Iterable[Requirement]) -> Iterator[ByQueue]:
+    """What these requirements of a queue leave, one after the other."""
+    for one in requirements:
+        yield ByQueue(one, labelled(fleet, one))
 
 
 def held_back(fleet: Fleet, placement: Placement) -> Nodes:

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple, TypeVar
 import orjson
 
 from webhook.intake.fields import mapping, shown
-from webhook.model.finding import Finding
+from webhook.model.finding import Facts, Finding, Phrase
 from webhook.model.job import Coupling, DeclaredMemory, Edit, PinRecord, Reading, Wishes
-from webhook.model.paths import dotted
+from webhook.model.paths import dotted, printable
 from webhook.model.quantity import MEBI, QuantityError, units
 from webhook.model.request import Object
 
@@ -69,12 +69,12 @@ def read_annotations(metadata: Object) -> Annotations:
     if not ours:
         return Annotations(are_a_map=are_a_map)
     reader = _Reader(ours)
-    memory = DeclaredMemory(*(reader.read(name, _mebibytes, "a quantity above zero") for name in _MEMORY))
-    batch = reader.read("micro-batch", _number, f"a whole number from 1 to {_LARGEST}")
+    memory = DeclaredMemory(*(reader.read(name, _mebibytes, Phrase("quantity_above_zero")) for name in _MEMORY))
+    batch = reader.read("micro-batch", _number, Phrase("number", {"low": 1, "high": _LARGEST}))
     return Annotations(
         declared=memory,
         micro_batch=None if batch is None else _reading(str(ours["micro-batch"]), batch),
-        coupling=reader.read("coupling", _COUPLINGS.get, f"one of {', '.join(_COUPLINGS)}"),
+        coupling=reader.read("coupling", _COUPLINGS.get, Phrase("one_of", {"values": ", ".join(_COUPLINGS)})),
         wishes=_wishes(reader),
         record=read_record(ours.get("pinned")),
         given=_given(ours.get("pinned")),
@@ -84,13 +84,13 @@ def read_annotations(metadata: Object) -> Annotations:
 
 
 def _wishes(reader: "_Reader") -> Wishes:
-    sized_for = reader.read("sized-for", _model_or_memory, "a GPU model, or a quantity above zero")
+    sized_for = reader.read("sized-for", _model_or_memory, Phrase("model_or_memory"))
     return Wishes(
-        model=reader.read("model", _name, "the name of a GPU model") or "",
-        pool=reader.read("pool", _name, "the name of an AcceleratorPool") or "",
+        model=reader.read("model", _name, Phrase("model")) or "",
+        pool=reader.read("pool", _name, Phrase("pool")) or "",
         sized_for=sized_for.value if sized_for else None,
-        ignore=reader.read("ignore", _reason, "a reason") or "",
-        allow_mixed=reader.read("allow-mixed", _reason, "a reason") or "",
+        ignore=reader.read("ignore", _reason, Phrase("reason")) or "",
+        allow_mixed=reader.read("allow-mixed", _reason, Phrase("reason")) or "",
     )
 
 
@@ -99,17 +99,15 @@ class _Reader:
         self._ours = ours
         self.findings: list[Finding] = []
 
-    def read(self, name: str, parse: Callable[[str], _Value | None], expected: str) -> _Value | None:
+    def read(self, name: str, parse: Callable[[str], _Value | None], expected: Phrase) -> _Value | None:
         """The annotation of that name as `parse` has it, which gives nothing for what it cannot read."""
         written = self._ours.get(name)
         if written is None:
             return None
         value = parse(written) if isinstance(written, str) else None
         if not value:
-            where, got = _where(name), shown(written)
-            problem = f"{PREFIX}{name}: expected {expected}, got {got}"
-            facts = {"problem": problem, "annotation": f"{PREFIX}{name}", "expected": expected, "got": got}
-            self.findings.append(Finding("SST106", where, facts))
+            facts: Facts = {"annotation": f"{PREFIX}{name}", "expected": expected, "got": shown(written)}
+            self.findings.append(Finding("SST106", _where(name), facts))
             return None
         return value
 
@@ -187,9 +185,8 @@ def _recorded(written: object) -> object:
 def _contradiction(memory: DeclaredMemory) -> Iterator[Finding]:
     if memory.per_device_mib is not None and (memory.fixed_mib, memory.per_sample_mib) != (None, None):
         other = _MEMORY[1] if memory.fixed_mib is not None else _MEMORY[2]
-        problem = f"{PREFIX}memory-per-device stands beside {PREFIX}{other}; memory-per-device is taken"
-        facts = {"problem": problem, "taken": f"{PREFIX}memory-per-device", "other": f"{PREFIX}{other}"}
-        yield Finding("SST103", _where("memory-per-device"), facts)
+        facts = {"taken": f"{PREFIX}memory-per-device", "other": f"{PREFIX}{other}"}
+        yield Finding("SST103", _where("memory-per-device"), facts, "beside")
 
 
 def _unknown(ours: Object) -> Iterator[Finding]:
@@ -197,9 +194,8 @@ def _unknown(ours: Object) -> Iterator[Finding]:
     for name in unknown[:_MOST_UNKNOWN]:
         near = get_close_matches(name[:63], _KEYS, n=1)
         meant = f"{PREFIX}{near[0]}" if near else ""
-        known = shown(f"{PREFIX}{name}")[1:-1]
-        problem = f"unknown annotation {known}" + (f", did you mean {meant}?" if meant else "")
-        yield Finding("SST101", _where(name), {"problem": problem, "annotation": known, "meant": meant}, "annotation")
+        facts = {"annotation": printable(f"{PREFIX}{name}"), "meant": meant}
+        yield Finding("SST101", _where(name), facts, "annotation-like" if meant else "annotation")
 
 
 def _where(name: str) -> str:

@@ -12,7 +12,7 @@ from webhook.catalog.launchers import launchers
 from webhook.intake.commands import Invocation, Variables
 from webhook.intake.trainer import launched_with
 from webhook.intake.words import Listed, Number
-from webhook.model.finding import Finding
+from webhook.model.finding import Facts, Finding
 from webhook.model.job import Batch, Edit, Reading, Told
 from webhook.model.paths import dotted
 from webhook.model.placement import Pointer
@@ -230,13 +230,10 @@ def _disagreements(seen: Sequence[_Told], micro: Reading, declared: Reading | No
     values = sorted({one.micro.value for one in seen}, reverse=True)
     if len(values) > 1:
         told = ", ".join(map(str, values[:5]))
-        problem = f"{micro.field}: micro-batches differ: {told}; {micro.value} is taken"
-        yield Finding("SST103", micro.field, {"problem": problem, "values": told, "taken": micro.value})
+        facts: Facts = {"field": micro.field, "told": told, "taken": micro.value}
+        yield Finding("SST103", micro.field, facts, "batches")
     if declared is None and not micro.certain:
-        problem = (
-            f"{micro.name} {micro.value} may be the batch of one device or of all: read as at most {micro.value} each"
-        )
-        yield Finding("SST103", micro.field, {"problem": problem, "values": str(micro.value), "taken": micro.value})
+        yield Finding("SST103", micro.field, {"name": micro.name, "taken": micro.value}, "batch-of-all")
     if declared is not None and micro.certain and declared.value != micro.value:
-        problem = f"{declared.name} says {declared.value}, {micro.name} says {micro.value}"
-        yield Finding("SST103", declared.field, {"problem": problem, "values": f"{declared.value}, {micro.value}"})
+        said: Facts = {"one": declared.name, "first": declared.value, "other": micro.name, "second": micro.value}
+        yield Finding("SST103", declared.field, said, "declared")

@@ -53,13 +53,13 @@ class ClaimTemplates:
             template = self._surroundings.get(reference) if reference is not None else None
             if reference is None or template is None:
                 named = text(entry, "resourceClaimTemplateName", here) or text(entry, "resourceClaimName", here)
-                facts = {"reference": printable(f"the claim {named}")}
+                facts = {"reference": printable(named)}
                 unread.append(Finding("SST104", dotted(here), facts, "claim"))
                 continue
             for request in _requests(template):
                 both = _common(products, request.products)
                 if both is None:
-                    facts = {"reference": printable(f"the claim template {reference.name}")}
+                    facts = {"reference": printable(reference.name)}
                     unread.append(Finding("SST104", dotted(here), facts, "selector"))
                     continue
                 devices[request.device_class] = devices.get(request.device_class, 0) + request.number

@@ -94,8 +94,8 @@ class Files:
         if not isinstance(found, Fault):
             return found
         if len(self._faults) < _MOST_FAULTS:
-            problem = f"{printable(file.name)} ({file.where}) cannot be read: {printable(found.problem)}"
-            self._faults[file.name] = Finding("SST101", file.where, {"problem": problem, "file": printable(file.name)})
+            facts = {"file": printable(file.name), "field": file.where, "because": printable(found.problem)}
+            self._faults[file.name] = Finding("SST101", file.where, facts, "file")
         return None
 
     def entered(self, directory: str) -> "Files":

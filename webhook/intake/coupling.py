@@ -42,7 +42,8 @@ def read_coupling(
     if not roles:
         return Coupled(Coupling.SINGLE, "no accelerator asked for")
     if grouped or workload.groups is not None:
-        spanning = next((one for role, one in told if one.spans(role.devices)), None)
+        # A flag that shards says nothing of other pods, where the object does not say either that there are any.
+        spanning = next((one for role, one in told if one.spans(role.devices) and (grouped or one.launches)), None)
         if spanning is not None:
             return Coupled(Coupling.SYNCHRONOUS, spanning.because, spanning.place)
         if grouped:

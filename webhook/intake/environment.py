@@ -2,7 +2,7 @@
 
 import re
 
-from webhook.intake.fields import Unreadable, objects, texts
+from webhook.intake.fields import A_STRING, Unreadable, objects, texts
 from webhook.intake.places import IN_PLACE, Places
 from webhook.intake.words import UNREAD, Budget, Origin, Piece, Place, Word
 from webhook.model.placement import Pointer
@@ -28,9 +28,9 @@ class Environment:
         for index, entry in enumerate(objects(container, "env", at)):
             name, value = entry.get("name"), entry.get("value") or ""
             if not isinstance(name, str):
-                raise Unreadable((*at, "env", index, "name"), "a string", name)
+                raise Unreadable((*at, "env", index, "name"), A_STRING, name)
             if not isinstance(value, str):
-                raise Unreadable((*at, "env", index, "value"), "a string", value)
+                raise Unreadable((*at, "env", index, "value"), A_STRING, value)
             if "valueFrom" in entry and entry["valueFrom"] is not None:
                 known[name] = None
             elif "$" in value:

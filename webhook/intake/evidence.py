@@ -57,7 +57,8 @@ class Evidence(NamedTuple):
     `nodes` and `total` are None where nothing is said of them; `processes` is what is said of one node. `open`: a file
     or an option that cannot be read may say how many nodes there are, the address of another node is set, or a strategy
     is named that needs several ranks. `hint`: what a strategy says that does not couple the ranks, Asynchronous (where
-    the job has parameter servers) or HeterogeneityAware. `at` is the container, or the script, that says it.
+    the job has parameter servers) or HeterogeneityAware. `launches`: it is more than a named strategy. `at`
+    is the container, or the script, that says it.
     """
 
     says: str
@@ -67,6 +68,7 @@ class Evidence(NamedTuple):
     one_node: bool = False
     open: bool = False
     hint: Coupling | None = None
+    launches: bool = True
     at: Pointer = ()
 
     def spans(self, devices: int) -> bool:
@@ -137,7 +139,7 @@ def _strategies(invocation: Invocation) -> Iterator[Evidence]:
 def _strategy(strategy: Strategy, says: str) -> Evidence:
     says = printable(says.split(UNREAD)[0].strip())
     if strategy.coupling is Coupling.SYNCHRONOUS:
-        return Evidence(says, open=True)
+        return Evidence(says, open=True, launches=False)
     return Evidence(says, hint=strategy.coupling)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from webhook.model.finding import Finding
+from webhook.model.finding import Finding, Phrase
 from webhook.model.paths import dotted, printable
 from webhook.model.placement import Pointer
 from webhook.model.request import Object
@@ -15,11 +15,17 @@ _MAPS = (dict, Mapping)
 MOST = (1 << 31) - 1
 """The largest number that Kubernetes takes for one of pods."""
 
+A_MAP = Phrase("map")
+A_LIST = Phrase("list")
+A_STRING = Phrase("string")
+A_BOOLEAN = Phrase("boolean")
+A_NUMBER = Phrase("number", {"low": 0, "high": MOST})
+
 
 class Unreadable(Exception):
     """A field of the job has a type that Kubernetes does not take there."""
 
-    def __init__(self, at: Pointer, expected: str, value: object) -> None:
+    def __init__(self, at: Pointer, expected: Phrase, value: object) -> None:
         super().__init__(at, expected, value)
         self.at = at
         self.expected = expected
@@ -27,9 +33,8 @@ class Unreadable(Exception):
 
     def finding(self) -> Finding:
         """SST101, with the field's path and what stands there."""
-        where, got = dotted(self.at), shown(self.value)
-        problem = f"{where}: expected {self.expected}, got {got}"
-        return Finding("SST101", where, {"problem": problem, "expected": self.expected, "got": got})
+        where = dotted(self.at)
+        return Finding("SST101", where, {"field": where, "expected": self.expected, "got": shown(self.value)})
 
 
 def mapping(parent: Object, key: str, at: Pointer) -> Object:
@@ -39,7 +44,7 @@ def mapping(parent: Object, key: str, at: Pointer) -> Object:
         return EMPTY
     if isinstance(value, dict):
         return value
-    raise Unreadable((*at, key), "a map", value)
+    raise Unreadable((*at, key), A_MAP, value)
 
 
 def items(parent: Object, key: str, at: Pointer) -> Sequence[Any]:
@@ -49,7 +54,7 @@ def items(parent: Object, key: str, at: Pointer) -> Sequence[Any]:
         return ()
     if isinstance(value, list):
         return value
-    raise Unreadable((*at, key), "a list", value)
+    raise Unreadable((*at, key), A_LIST, value)
 
 
 def objects(parent: Object, key: str, at: Pointer) -> Sequence[Object]:
@@ -62,10 +67,10 @@ def listed(value: object, at: Pointer) -> Sequence[Object]:
     if value is None:
         return ()
     if not isinstance(value, list):
-        raise Unreadable(at, "a list", value)
+        raise Unreadable(at, A_LIST, value)
     for index, one in enumerate(value):
         if not isinstance(one, dict):
-            raise Unreadable((*at, index), "a map", one)
+            raise Unreadable((*at, index), A_MAP, one)
     return value
 
 
@@ -74,7 +79,7 @@ def texts(parent: Object, key: str, at: Pointer) -> Sequence[str]:
     found = items(parent, key, at)
     for index, value in enumerate(found):
         if not isinstance(value, str):
-            raise Unreadable((*at, key, index), "a string", value)
+            raise Unreadable((*at, key, index), A_STRING, value)
     return found
 
 
@@ -85,7 +90,7 @@ def text(parent: Object, key: str, at: Pointer, default: str = "") -> str:
         return default
     if isinstance(value, str):
         return value
-    raise Unreadable((*at, key), "a string", value)
+    raise Unreadable((*at, key), A_STRING, value)
 
 
 def found(source: Object, path: Pointer, at: Pointer = ()) -> object:
@@ -95,7 +100,7 @@ def found(source: Object, path: Pointer, at: Pointer = ()) -> object:
         if value is None:
             return None
         if not isinstance(value, _MAPS):
-            raise Unreadable((*at, *path[:depth]), "a map", value)
+            raise Unreadable((*at, *path[:depth]), A_MAP, value)
         value = value.get(key)
     return value
 
@@ -107,7 +112,7 @@ def mapped(source: Object, path: Pointer, at: Pointer = ()) -> Object:
         return EMPTY
     if isinstance(value, dict):
         return value
-    raise Unreadable((*at, *path), "a map", value)
+    raise Unreadable((*at, *path), A_MAP, value)
 
 
 def count(source: Object, path: tuple[str, ...], at: Pointer = ()) -> int | None:
@@ -119,7 +124,7 @@ def count(source: Object, path: tuple[str, ...], at: Pointer = ()) -> int | None
         value = int(value)
     if type(value) is int and 0 <= value <= MOST:
         return value
-    raise Unreadable((*at, *path), f"a whole number from 0 to {MOST}", value)
+    raise Unreadable((*at, *path), A_NUMBER, value)
 
 
 def flag(source: Object, path: tuple[str, ...]) -> bool:
@@ -127,24 +132,26 @@ def flag(source: Object, path: tuple[str, ...]) -> bool:
     value = found(source, path)
     if value is None or isinstance(value, bool):
         return value is True
-    raise Unreadable(path, "true or false", value)
+    raise Unreadable(path, A_BOOLEAN, value)
 
 
-def shown(value: object) -> str:
+def shown(value: object) -> str | Phrase:
     """A value as a message shows it: short, on one line, and safe to encode."""
     match value:
+        case Phrase():
+            return value
         case None:
-            return "nothing"
+            return Phrase("nothing")
         case bool():
             return "true" if value else "false"
         case str():
             return f'"{printable(value)}"'
         case int() if value.bit_length() > 100:
-            return "a huge number"
+            return Phrase("huge")
         case int() | float():
             return str(value)
         case dict():
-            return "a map"
+            return A_MAP
         case list():
-            return "a list"
-    return f"a {type(value).__name__}"
+            return A_LIST
+    return type(value).__name__

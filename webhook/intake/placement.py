@@ -1,6 +1,7 @@
 """The scheduling fields of a pod spec, typed."""
 
-from webhook.intake.fields import Unreadable, mapping, objects, text, texts
+from webhook.intake.fields import A_STRING, Unreadable, mapping, objects, text, texts
+from webhook.model.finding import Phrase
 from webhook.model.placement import Operator, Placement, Pointer, Requirement, Term, Toleration
 from webhook.model.request import Object
 
@@ -18,9 +19,9 @@ def read_placement(spec: Object, at: Pointer) -> Placement:
     selector = mapping(spec, "nodeSelector", at)
     for key, value in selector.items():
         if not isinstance(key, str):
-            raise Unreadable((*at, "nodeSelector"), "names of labels", key)
+            raise Unreadable((*at, "nodeSelector"), Phrase("label_names"), key)
         if not isinstance(value, str):
-            raise Unreadable((*at, "nodeSelector", key), "a string", value)
+            raise Unreadable((*at, "nodeSelector", key), A_STRING, value)
     terms, depth = _terms(spec, at)
     return Placement(
         node_selector=tuple(selector.items()),
@@ -68,7 +69,9 @@ def _requirements(term: Object, key: str, at: Pointer) -> tuple[Requirement, ...
         here = (*at, key, index)
         operator = _OPERATORS.get(text(one, "operator", here))
         if operator is None:
-            raise Unreadable((*here, "operator"), f"one of {', '.join(Operator)}", one.get("operator"))
+            raise Unreadable(
+                (*here, "operator"), Phrase("one_of", {"values": ", ".join(Operator)}), one.get("operator")
+            )
         found.append(Requirement(text(one, "key", here), operator, tuple(texts(one, "values", here))))
     return tuple(found)
 

@@ -13,7 +13,7 @@ from webhook.intake.annotations import PREFIX, read_record
 from webhook.intake.fields import Unreadable
 from webhook.intake.groups import read_group
 from webhook.intake.resources import read_resources
-from webhook.model.paths import dotted
+from webhook.model.finding import Finding
 from webhook.model.pods import Pod
 from webhook.model.request import Kind, Object
 
@@ -23,7 +23,11 @@ _NOTHING: Mapping[Any, Any] = {}
 
 
 class PodError(ValueError):
-    """Not a pod; the message begins with the place of the fault."""
+    """Not a pod; `finding` says where the fault is."""
+
+    def __init__(self, finding: Finding) -> None:
+        super().__init__(finding)
+        self.finding = finding
 
 
 def read_pod(obj: Object) -> Pod | None:
@@ -38,7 +42,7 @@ def read_pod(obj: Object) -> Pod | None:
         # Only the pins of those that belong together are looked up.
         group = _group(metadata) if record is not None else ""
     except Unreadable as fault:
-        raise PodError(f"{dotted(fault.at)}: expected {fault.expected}") from None
+        raise PodError(fault.finding()) from None
     return Pod(
         uid=_text(metadata.get("uid")) or f"{namespace}/{_text(metadata.get('name'))}",
         namespace=namespace,

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from webhook.catalog.queues import QueueSystem, queue_systems
+from webhook.catalog.queues import QueueSystem, queue_keys, queue_systems
 from webhook.intake.fields import found, mapping
 from webhook.model.placement import Operator, Pointer, Requirement
 from webhook.model.queues import QueueName
@@ -16,12 +16,14 @@ def read_queue(source: Object, metadata: Object, workload: Workload, pods: Itera
     """
     own = (mapping(metadata, "labels", ("metadata",)), mapping(metadata, "annotations", ("metadata",)))
     templates = [_template(source, spec) for spec in pods]
+    fields = {system: found(source, path) for system, path in workload.queues.items()}
+    # Most jobs name none.
+    if not any(fields.values()) and all(queue_keys().isdisjoint(one) for place in (own, *templates) for one in place):
+        return None
     for system in queue_systems():
         places = [own, *templates] if system.in_template else [own]
         labels, annotations = [one[0] for one in places], [one[1] for one in places]
-        field = workload.queues.get(system.system)
-        at = found(source, field) if field else None
-        named = [at, *_values(labels, system.labels), *_values(annotations, system.annotations)]
+        named = [fields.get(system.system), *_values(labels, system.labels), *_values(annotations, system.annotations)]
         name = next((one for one in named if isinstance(one, str) and one), "")
         nodes = tuple(_said_of_nodes(labels, system))
         if name or nodes:

@@ -10,7 +10,7 @@ from webhook.intake.annotations import Annotations, read_annotations
 from webhook.intake.batch import read_batch
 from webhook.intake.claims import ClaimTemplates
 from webhook.intake.coupling import Coupled, read_coupling
-from webhook.intake.fields import Unreadable, found, mapping, text
+from webhook.intake.fields import A_BOOLEAN, A_MAP, Unreadable, found, mapping, text
 from webhook.intake.groups import member, read_group
 from webhook.intake.overlays import DEFINITION, Recorded
 from webhook.intake.places import IN_PLACE, Places
@@ -76,7 +76,7 @@ def read_job(
         return Outside(f"out of scope: {kind} serves")
     try:
         if not isinstance(obj, dict):
-            raise Unreadable((), "a map", obj)
+            raise Unreadable((), A_MAP, obj)
         if workload.wraps:
             return Wrapper(tuple(held_objects(obj, workload, namespace)))
         return _read(Subject(obj, workload, kind, namespace, user, known, surroundings, config_maps))
@@ -198,7 +198,7 @@ def _held_back(source: Object, workload: Workload) -> bool:
     value = found(source, workload.suspend)
     if value is None or isinstance(value, bool | list):
         return bool(value)
-    raise Unreadable(workload.suspend, "true or false", value)
+    raise Unreadable(workload.suspend, A_BOOLEAN, value)
 
 
 def _started(source: Object, workload: Workload) -> bool:
@@ -266,5 +266,4 @@ def _several(value: object) -> bool:
 
 
 def _without_devices(where: str, said: str, amount: str) -> Finding:
-    problem = f"{said} sets processes per node, but no container asks for a device"
-    return Finding("SST107", where, {"problem": problem, "processes": amount})
+    return Finding("SST107", where, {"said": said, "processes": amount})

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from webhook.catalog.accelerators import accelerators
 from webhook.intake.claims import Claims, ClaimTemplates
 from webhook.intake.fields import EMPTY, Unreadable, mapping, objects, text
-from webhook.model.finding import Finding
+from webhook.model.finding import Finding, Phrase
 from webhook.model.placement import Pointer
 from webhook.model.quantity import QuantityError, milli, units
 from webhook.model.request import Object
@@ -125,13 +125,13 @@ def _asked(container: Object, at: Pointer) -> dict[str, int]:
 
 def _amount(name: object, value: object, at: Pointer, part: str) -> int:
     if not isinstance(name, str):
-        raise Unreadable((*at, part), "names of resources", name)
+        raise Unreadable((*at, part), Phrase("resource_names"), name)
     try:
         amount = _remembered(value, name == "cpu") if isinstance(value, str) else _counted(value, name == "cpu")
     except QuantityError:
-        raise Unreadable((*at, part, name), "a quantity", value) from None
+        raise Unreadable((*at, part, name), Phrase("quantity"), value) from None
     if amount < 0:
-        raise Unreadable((*at, part, name), "a quantity of zero or more", value)
+        raise Unreadable((*at, part, name), Phrase("quantity_or_zero"), value)
     return amount
 
 

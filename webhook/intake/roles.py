@@ -7,10 +7,11 @@ from typing import NamedTuple, TypeAlias
 from webhook.catalog.accelerators import accelerators
 from webhook.intake.claims import ClaimTemplates
 from webhook.intake.evidence import Evidence
-from webhook.intake.fields import EMPTY, MOST, Unreadable, count, flag, found, listed, mapping, objects, text
+from webhook.intake.fields import A_MAP, EMPTY, MOST, Unreadable, count, flag, found, listed, mapping, objects, text
 from webhook.intake.placement import read_placement
 from webhook.intake.places import Places
 from webhook.intake.resources import Resources, read_resources
+from webhook.model.finding import Phrase
 from webhook.model.job import Edit, Overlay, Role
 from webhook.model.paths import within
 from webhook.model.placement import Placement, Pointer
@@ -147,7 +148,7 @@ def _pod(roles: Roles, entry: Object, at: Pointer) -> Object | None:
     if pod is None:
         return EMPTY
     if not isinstance(pod, dict):
-        raise Unreadable((*at, *path), "a map", pod)
+        raise Unreadable((*at, *path), A_MAP, pod)
     return pod
 
 
@@ -161,7 +162,7 @@ def _entries(source: Object, roles: Roles) -> Iterator[tuple[str, Pointer, Objec
             yield text(entry, roles.named[0], (*roles.at, index)) or str(index), (*roles.at, index), entry
         return
     if not isinstance(value, dict):
-        raise Unreadable(roles.at, "a map", value)
+        raise Unreadable(roles.at, A_MAP, value)
     if roles.each is Each.ONE:
         yield roles.name, roles.at, value
         return
@@ -169,9 +170,9 @@ def _entries(source: Object, roles: Roles) -> Iterator[tuple[str, Pointer, Objec
         if entry is None:
             continue
         if not isinstance(name, str):
-            raise Unreadable(roles.at, "names of roles", name)
+            raise Unreadable(roles.at, Phrase("role_names"), name)
         if not isinstance(entry, dict):
-            raise Unreadable((*roles.at, name), "a map", entry)
+            raise Unreadable((*roles.at, name), A_MAP, entry)
         yield name, (*roles.at, name), entry
 
 

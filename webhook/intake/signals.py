@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from webhook.intake.evidence import Evidence, Stated
 from webhook.intake.roles import RawRole, Told
-from webhook.model.finding import Finding
+from webhook.model.finding import Facts, Finding
 from webhook.model.paths import dotted
 
 _MOST = 3
@@ -32,8 +32,8 @@ def _differing(nodes: Sequence[tuple[RawRole, Evidence, Stated]]) -> Iterator[Fi
     first = nodes[0] if nodes else None
     for one, stated, role in odd:
         if first is not None and stated.low != first[2].low:
-            problem = f"{_quoted(first[1], first[2])} and {_quoted(one, stated)} say different numbers of nodes"
-            yield _finding(role, stated, problem)
+            facts = {"one": _quoted(first[1], first[2]), "other": _quoted(one, stated)}
+            yield _finding(role, stated, facts, "nodes-differ")
 
 
 def _not_of(roles: Sequence[RawRole], numbers: Sequence[tuple[RawRole, Evidence, Stated]]) -> Iterator[Finding]:
@@ -43,14 +43,14 @@ def _not_of(roles: Sequence[RawRole], numbers: Sequence[tuple[RawRole, Evidence,
     for role, one, stated in numbers:
         is_nodes = stated is one.nodes
         if stated.low not in (pods if is_nodes else pods | devices):
-            has = f"{max(pods)} pods" if is_nodes else f"{max(pods)} pods with {max(devices)} devices in all"
-            yield _finding(role, stated, f"{_quoted(one, stated)}, but the job has {has}")
+            facts: Facts = {"said": _quoted(one, stated), "pods": max(pods), "devices": max(devices)}
+            yield _finding(role, stated, facts, "nodes" if is_nodes else "processes")
 
 
 def _quoted(one: Evidence, stated: Stated) -> str:
     return f"{one.says} {stated.says}".strip()
 
 
-def _finding(role: RawRole, stated: Stated, problem: str) -> Finding:
+def _finding(role: RawRole, stated: Stated, facts: Facts, variant: str) -> Finding:
     at = (stated.number and stated.number.edit().path) or role.spec
-    return Finding("SST103", dotted(at), {"problem": problem, "values": str(stated.low)})
+    return Finding("SST103", dotted(at), facts, variant)

@@ -8,7 +8,7 @@ from webhook.intake.commands import Invocation, invocations, scripted
 from webhook.intake.config_files import Files
 from webhook.intake.environment import Environment
 from webhook.intake.evidence import Evidence, evidence
-from webhook.intake.fields import Unreadable, found, objects, text
+from webhook.intake.fields import A_STRING, Unreadable, found, objects, text
 from webhook.intake.places import IN_PLACE, Places
 from webhook.intake.roles import RawRole, Told
 from webhook.intake.settings import trainers_told
@@ -146,7 +146,7 @@ def _scripts(role: RawRole, source: Object, workload: Workload, budget: Budget) 
         if written is None:
             continue
         if not isinstance(written, str):
-            raise Unreadable(path, "a string", written)
+            raise Unreadable(path, A_STRING, written)
         environment = Environment({}, path, budget)
         yield _said(role, path, scripted(written, path, environment, budget), environment)
 

@@ -4,8 +4,9 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from webhook.catalog.strict_yaml import YamlError, load_all
-from webhook.intake.fields import Unreadable, found, listed, mapping, objects, text
+from webhook.intake.fields import A_MAP, Unreadable, found, listed, mapping, objects, text
 from webhook.intake.runtime import shortest_job
+from webhook.model.finding import Phrase
 from webhook.model.placement import Pointer
 from webhook.model.request import Kind, Object
 from webhook.model.surroundings import Reference, Surroundings
@@ -54,7 +55,7 @@ def _entries(source: Object, holds: Holds) -> Iterator[tuple[Object, Pointer]]:
         for index, entry in enumerate(listed(value, holds.at)):
             yield entry, (*holds.at, index)
     elif not isinstance(value, dict):
-        raise Unreadable(holds.at, "a map", value)
+        raise Unreadable(holds.at, A_MAP, value)
     elif holds.each is Each.ONE:
         yield value, holds.at
     else:
@@ -73,7 +74,7 @@ def _held(source: Object, holds: Holds, entry: Object, at: Pointer) -> Iterator[
         if isinstance(value, dict):
             yield Held(_kind_named(holds), _named(value, source, at), at)
             return
-        raise Unreadable(at, "a map", value)
+        raise Unreadable(at, A_MAP, value)
     documents: Iterable[Any] = _manifests(value, at) if holds.held is HeldAs.MANIFEST else (value,)
     for one in documents:
         yield Held(_kind(one, at), one, at)
@@ -95,14 +96,16 @@ def _manifests(value: object, at: Pointer) -> Iterator[Any]:
     """The documents of a manifest. Where a placeholder of the workflow stands in the way, there is nothing to read yet:
     the object is decided when it is created."""
     if not isinstance(value, str):
-        raise Unreadable(at, "a manifest in a string", value)
+        raise Unreadable(at, Phrase("manifest"), value)
     if len(value) > _LONGEST_MANIFEST:
-        raise Unreadable(at, f"at most {_LONGEST_MANIFEST} characters", f"{len(value)} characters")
+        raise Unreadable(
+            at, Phrase("at_most", {"most": _LONGEST_MANIFEST}), Phrase("characters", {"count": len(value)})
+        )
     try:
         yield from (one for one in load_all(value) if one is not None)
     except YamlError as error:
         if "{{" not in value:
-            raise Unreadable(at, f"YAML ({error})", value) from None
+            raise Unreadable(at, Phrase("yaml", {"error": str(error)}), value) from None
 
 
 def _kind(obj: object, at: Pointer) -> Kind:
@@ -110,7 +113,7 @@ def _kind(obj: object, at: Pointer) -> Kind:
         case {"apiVersion": str(api_version), "kind": str(kind)}:
             group, _, version = api_version.rpartition("/")
             return Kind(group, version, kind)
-    raise Unreadable(at, "a Kubernetes object", obj)
+    raise Unreadable(at, Phrase("object"), obj)
 
 
 def _step(source: Object, entry: Object, at: Pointer) -> Iterator[Held]:
@@ -118,7 +121,7 @@ def _step(source: Object, entry: Object, at: Pointer) -> Iterator[Held]:
     containers = [container for container in (_container(entry, at), _script(entry, at)) if container is not None]
     if (several := entry.get("containerSet")) is not None:
         if not isinstance(several, dict):
-            raise Unreadable((*at, "containerSet"), "a map", several)
+            raise Unreadable((*at, "containerSet"), A_MAP, several)
         containers += objects(several, "containers", (*at, "containerSet"))
     if not containers:
         return

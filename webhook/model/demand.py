@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from webhook.model.finding import Phrase
+
 
 class DemandSource(StrEnum):
     """Where a figure is from, best first; the first that gives one counts (webhook/sizing/demand.py keeps this order).
@@ -39,7 +41,7 @@ class Demand:
     high_mib: float | None
     source: DemandSource
     may_deny: bool = True
-    assumptions: tuple[str, ...] = ()
+    assumptions: tuple[Phrase, ...] = ()
 
     @property
     def known(self) -> bool:

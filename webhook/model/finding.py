@@ -5,7 +5,19 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeAlias
 
-Facts: TypeAlias = Mapping[str, str | int | float]
+Plain: TypeAlias = str | int | float
+
+
+@dataclass(frozen=True, slots=True)
+class Phrase:
+    """Words that stand inside a text, in the reader's language as well: `key` names them among the texts' phrases,
+    `facts` fill their placeholders."""
+
+    key: str
+    facts: Mapping[str, Plain] = field(default_factory=dict)
+
+
+Facts: TypeAlias = Mapping[str, "Plain | Phrase"]
 
 
 class Action(StrEnum):

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from webhook.model.finding import Finding
 from webhook.model.placement import Placement, Pointer
-from webhook.model.queues import QueueName, Slot
+from webhook.model.queues import Queue, QueueName, Slot
 from webhook.model.request import Kind
 
 
@@ -358,6 +358,8 @@ class TrainingJob:
     wishes: Wishes = Wishes()
     queue: QueueName | None = None
     """The queue that it is submitted to, where it names one."""
+    reach: Queue | None = None
+    """Where that lets its pods land; None: nothing in view says, or it names none."""
     queue_slots: Callable[[str], Sequence[Slot]] = field(default=_nowhere, repr=False, compare=False)
     """Where a queue can be named for it, given the scheduler that places it; nowhere: that cannot be written. Asked by
     few: looked up when it is."""

@@ -27,12 +27,14 @@ class Verdict(StrEnum):
 class Out(StrEnum):
     """Why a candidate cannot be chosen, in the order in which reasons are told.
 
-    UNREACHABLE: one role's own selectors leave no node of this model. UNWISHED: the submitter asked for another.
+    UNREACHABLE: one role's own selectors leave no node of this model. UNWISHED: the submitter asked for another. QUOTA:
+    what the job's queue may hold there at the most is less than the gang.
     """
 
     MEMORY = "memory"
     UNREACHABLE = "unreachable"
     UNWISHED = "unwished"
+    QUOTA = "quota"
     ROOM = "room"
 
 
@@ -110,7 +112,8 @@ class Pin:
 
     `roles` are the indexes of the job's roles to write it into. `ours` is False for a selector that is put back without
     our ever having chosen it: it gets no record. `moved_from` are the values of our earlier pin by the same key, which
-    this one takes the place of.
+    this one takes the place of. `beside` is written as well, so that a queue takes a flavor with the chosen models: it
+    is recorded nowhere, and stands as if it were the submitter's.
     """
 
     key: str
@@ -118,6 +121,7 @@ class Pin:
     roles: tuple[int, ...]
     ours: bool = True
     moved_from: tuple[str, ...] = ()
+    beside: "Pin | None" = None
 
 
 class Addition(NamedTuple):
@@ -180,8 +184,9 @@ class Decision:
 
     @property
     def candidate(self) -> Candidate | None:
-        """The candidate that was chosen: the one whose models are all that is left; None where none was."""
-        return next((one for one in self.pool.candidates if one.models == self.models), None)
+        """The candidate that was chosen: the one that has all models that are left; None where there is none such."""
+        left = set(self.models)
+        return next((one for one in self.pool.candidates if left and left <= set(one.models)), None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -199,8 +199,8 @@ class Workload:
     where that is true; `scripts` the paths of command lines outside the pods. `processes` is the path of the processes
     per node; `environment` what the controller itself sets in each container. `selector_only`: of a template that may
     change, only nodeSelector and tolerations may; `narrows_only`: selectors and affinity may only be added to.
-    `only_with` names an annotation without which the kind is none of ours.
-    `queues` are the paths of fields that name the job's queue, by its system (queues.yaml).
+    `only_with` names an annotation without which the kind is none of ours. `queues` are the paths of fields that name
+    the job's queue, by its system (queues.yaml).
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = _checked(

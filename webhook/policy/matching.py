@@ -123,8 +123,6 @@ def index_of(rules: Rules) -> Index:
 
 def pools_for(request: Request, rules: Rules, namespaces: Namespaces) -> tuple[AcceleratorPool, ...]:
     """The pools that the job may be given, in their order."""
-    if not rules.pools:
-        return ()
     return index_of(rules).pools(request.user, labels_of(request.namespace, namespaces))
 
 

@@ -58,7 +58,7 @@ class ObjectError(ValueError):
 
 def is_ours(obj: Mapping[str, Any]) -> bool:
     """Whether an object is meant to be one of these. A misspelt kind in our group is; a PolicyTest is no setting."""
-    kind, group = obj.get("kind"), str(obj.get("apiVersion")).partition("/")[0]
+    kind, group = str(obj.get("kind")), str(obj.get("apiVersion")).partition("/")[0]
     return kind in KINDS or (group == _GROUP and kind not in _ELSEWHERE)
 
 
@@ -73,7 +73,7 @@ def key_of(obj: Mapping[str, Any]) -> Key | None:
 
 def read_object(obj: Mapping[str, Any]) -> Good:
     """What an object of ours says. Raises ObjectError."""
-    model = KINDS.get(obj.get("kind", ""))
+    model = KINDS.get(str(obj.get("kind")))
     if model is None:
         raise ObjectError([(("kind",), f"expected one of {', '.join(KINDS)}")])
     try:

@@ -10,6 +10,7 @@ from math import floor
 
 from webhook.catalog.accelerators import accelerators
 from webhook.model.demand import UNKNOWN_DEMAND, Demand, DemandPart, DemandSource, bound
+from webhook.model.finding import Phrase
 from webhook.model.job import Reading, TrainingJob
 from webhook.model.policy import Policy
 from webhook.sizing.from_job import Sizable, Unsizable, bound_of, training_of
@@ -68,14 +69,18 @@ def _capped(demand: Demand, job: TrainingJob, policy: Policy) -> Demand:
     low, likely, high = (
         None if mib is None else min(mib, most) for mib in (demand.low_mib, demand.likely_mib, demand.high_mib)
     )
-    source = demand.source if demand.known else DemandSource.SIZED_FOR
+    # What is capped altogether says no more than the cap.
+    source = demand.source if demand.known and (low or 0) < most else DemandSource.SIZED_FOR
     of = f"{said} ({memory / 1024:.1f} GiB)" if isinstance(said, str) else f"{memory / 1024:.1f} GiB"
-    assumptions = (*demand.assumptions, f"sized for {of}")
+    assumptions = (*demand.assumptions, Phrase("sized_for", {"of": of}))
     return Demand(low, likely, most if high is None else high, source, may_deny=False, assumptions=assumptions)
 
 
 def parts_of(job: TrainingJob, policy: Policy, demand: Demand, batch: Reading | None) -> tuple[DemandPart, ...]:
-    """What the `demand` that `size` found with this micro-batch is made of; nothing where it is one figure."""
+    """What the `demand` that `size` found with this micro-batch is made of; nothing where it is one figure, or where a
+    part of it was capped."""
+    if job.wishes.sized_for is not None and policy.model:
+        return ()
     if demand.source is DemandSource.ESTIMATED and batch is not None:
         found = training_of(job, batch.value)
         parts = found.estimate().parts if isinstance(found, Sizable) else ()
@@ -120,7 +125,7 @@ def _tabled(job: TrainingJob, policy: Policy, batch: Reading | None) -> Demand |
     found = _linear(job, DemandSource.TABLED, entry.fixed_mib, entry.per_sample_mib or 0, batch)
     if isinstance(found, str):
         return found
-    return replace(found, assumptions=(f"memory.declared[{place}] of the policy",))
+    return replace(found, assumptions=(Phrase("tabled", {"place": place}),))
 
 
 def _linear(

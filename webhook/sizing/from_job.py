@@ -7,6 +7,7 @@ from typing import Final, TypeVar
 
 from webhook.catalog.launchers import launchers
 from webhook.catalog.models import Family, Guess, ModelSpec, OtherModel, models
+from webhook.model.finding import Phrase
 from webhook.model.job import Said, Told, TrainingJob
 from webhook.sizing.estimate import Estimate, Part, estimate, parameter_bound_mib
 from webhook.sizing.measured import MeasuredRun, measured_run
@@ -40,7 +41,7 @@ class Sizable:
 
     training: Training
     may_deny: bool
-    assumptions: tuple[str, ...]
+    assumptions: tuple[Phrase, ...]
     read: Mapping[str, Said]
     open: tuple[str, ...] = ()
     lean: Training | None = None
@@ -136,7 +137,7 @@ class _Run:
         self._told = told
         self._model = model
         self._defaults = launchers().trainers.defaults.get(told.trainer, {})
-        self._assumed: list[str] = []
+        self._assumed: list[Phrase] = []
         self._open = list(_unread(told))
         if isinstance(model, Guess):
             self._open.insert(0, f'the model "{model.name}" {model.because}')
@@ -194,6 +195,9 @@ class _Run:
             lean=None if lean is None else replace(training, parallel=lean, offload=Offload.ALL),
         )
 
+    def _assume(self, why: str, what: str = "") -> None:
+        self._assumed.append(Phrase(f"assumes_{why}", {"what": what, "trainer": self._told.trainer}))
+
     def _method(self) -> Method:
         settings = self._told.settings
         told = self._choice(Method, "method") or (Method.LORA if "adapterRank" in settings else None)
@@ -207,8 +211,8 @@ class _Run:
         elif partial is not None and method is Method.FULL:
             self._open.append(f'"{partial.value}" in {partial.name} may mean that not all parameters are trained')
         elif told is None:
-            because = "no adapter flag" if method is Method.FULL else f"the default of {self._told.trainer}"
-            self._assumed.append(f"assumes {_METHOD[method]}: {because}")
+            because = "no_adapter" if method is Method.FULL else "default"
+            self._assume(because, _METHOD[method])
         return method or Method.FULL
 
     def _optimizer(self) -> Optimizer | None:
@@ -219,7 +223,7 @@ class _Run:
         if default is None:
             self._open.append("the optimizer is not told")
         else:
-            self._assumed.append(f"assumes {default.value}: the default of {self._told.trainer}")
+            self._assume("default", default.value)
         return default
 
     def _precision(self, method: Method, parallel: Parallel) -> Precision | None:
@@ -235,7 +239,7 @@ class _Run:
             case "" | "bf16" as value, "half" if alone or not value:
                 return Precision.PURE if full else Precision.MIXED
             case "bf16", _:
-                self._assumed.append("assumes weights kept in 16 bits at the low end: bf16 alone does not say it")
+                self._assume("bf16_weights")
                 return None
             case "fp16", _:
                 return Precision.MIXED if full else None
@@ -247,9 +251,9 @@ class _Run:
         if default is None:
             self._open.append("the precision is not told")
         elif default == "any":
-            self._assumed.append("assumes 16 bits throughout at the low end: no precision flag")
+            self._assume("no_precision")
         else:
-            self._assumed.append(f"assumes {default} precision: the default of {self._told.trainer}")
+            self._assume("default_precision", default)
         return self._choice_of(Precision, default)
 
     def _loss(self) -> Loss | None:
@@ -259,9 +263,9 @@ class _Run:
             return told
         default = self._choice_of(Loss, self._defaults.get("loss"))
         if default is Loss.WHOLE:
-            self._assumed.append("assumes the loss over whole logits: no flag of a chunked or fused one")
+            self._assume("whole_logits")
         elif default is None and self._has_logits():
-            self._assumed.append("assumes the loss over chunks of the logits at the low end, over all at the high end")
+            self._assume("chunked_logits")
         return default
 
     def _has_logits(self) -> bool:
@@ -286,7 +290,7 @@ class _Run:
             self._open.append("no launcher starts a process for each device: the model may be spread over them")
             return Parallel.DDP, Parallel.FSDP
         default = self._choice_of(Parallel, self._defaults.get("parallel")) or Parallel.DDP
-        self._assumed.append(f"assumes {default.value}: no flag that shards")
+        self._assume("no_sharding", default.value)
         return default, None
 
     def _offload(self) -> Offload:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from webhook.catalog.models import Measured, OtherModel
+from webhook.model.finding import Phrase
 from webhook.sizing.estimate import Estimate
 from webhook.sizing.terms import HIGH, LIKELY, LOW
 from webhook.sizing.training import Precision
@@ -20,9 +21,10 @@ class MeasuredRun:
     may_deny: bool = False
 
     @property
-    def assumptions(self) -> tuple[str, ...]:
+    def assumptions(self) -> tuple[Phrase, ...]:
         """What was measured."""
-        return tuple(dict.fromkeys(f"measured by others: {one.how}" for one in (self.leanest, self.heaviest)))
+        ways = dict.fromkeys(one.how for one in (self.leanest, self.heaviest))
+        return tuple(Phrase("measured", {"how": how}) for how in ways)
 
     def estimate(self) -> Estimate:
         """The memory of one rank; it has no parts."""

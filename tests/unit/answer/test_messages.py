@@ -1,263 +1,99 @@
 """What people read, word for word. After a change of a text: `pytest --snapshot-update`, and read the difference."""
 
+import re
+from dataclasses import replace
 from pathlib import Path
+from string import Formatter
 
 import pytest
 import yaml
 from click.testing import CliRunner
+from rich.cells import cell_len
 from syrupy.assertion import SnapshotAssertion
 
-from controlplane.nodes import A100_80GB, RTX_5090, RTX_PRO_6000, Card, gpu_node
-from tests.samples import Json, ask, demo_nodes, fleet, job, nodes, patched, pod, pytorchjob
+from tests.samples import ask, job, pod, pytorchjob
+from tests.unit.answer.cases import DENIALS, EVERY, TWO_TO_ONE, WARNINGS, ddp, every_finding, on_many_models, told_in
+from tests.unit.answer.terminal import printed
+from webhook.answer.document import document
 from webhook.answer.message import message
 from webhook.answer.response import admission_response
 from webhook.answer.texts import texts
 from webhook.answer.warnings import warnings
+from webhook.answer.wording import sentence
 from webhook.catalog.codes import codes
 from webhook.cli import main
-from webhook.fleet.build import build_fleet
-from webhook.fleet.nodes import read_node
-from webhook.model.fleet import Fleet
-from webhook.model.policy import Likeness, PinWhen, Policy, RoomRule, TabledMemory, ValidationAction
-from webhook.model.request import Stage, User
+from webhook.model.finding import Action, Finding
+from webhook.model.policy import FleetShown, Language
 from webhook.model.verdict import Review, Verdict
 
-PRODUCT = "nvidia.com/gpu.product"
-TWO_TO_ONE = nodes((RTX_5090, 2, 8), (RTX_PRO_6000, 2, 4))
-"""The fleet of the design's example: twice as many small cards as large ones."""
+MODELS = ("RTX-5090", "RTX-PRO-6000", "Made-Up", "A100", "Blackwell")
 
 
-def ddp(*flags: str, workers: int = 8, name: str = "ddp") -> Json:
-    """The job of the design's example: 2 GiB and 684 MiB a sample, on every GPU."""
-    spec = pod(command=("torchrun", "train.py", *flags))
-    return pytorchjob(spec, workers=workers, name=name, memory_fixed="2Gi", memory_per_sample="684Mi")
+def action(key: str) -> Action:
+    code, _, variant = key.partition("/")
+    return codes()[code].action if variant in ("", "mixed") else Action.WARN
 
-
-def with_master(spec: Json, *, workers: int, **annotations: str) -> Json:
-    obj = pytorchjob(spec, workers=workers, **annotations)
-    obj["spec"]["pytorchReplicaSpecs"]["Master"] = {"replicas": 1, "template": {"spec": spec}}
-    return obj
-
-
-def on_two_vendors() -> Review:
-    amd = gpu_node("amd", RTX_5090, devices=8)
-    amd["metadata"]["labels"] = {"amd.com/gpu.product-name": "AMD_Instinct_MI300X_OAM", "amd.com/gpu.vram": "192G"}
-    for amounts in (amd["status"]["capacity"], amd["status"]["allocatable"]):
-        amounts["amd.com/gpu"] = amounts.pop("nvidia.com/gpu")
-    obj = pytorchjob(workers=3)
-    master = pod(gpus=2, device="amd.com/gpu")
-    obj["spec"]["pytorchReplicaSpecs"]["Master"] = {"replicas": 1, "template": {"spec": master}}
-    return ask(obj, [*demo_nodes(), amd])
-
-
-def pinned_apart() -> Review:
-    obj = pytorchjob(pod(nodeSelector={PRODUCT: RTX_5090.product}), workers=3)
-    master = pod(nodeSelector={PRODUCT: RTX_PRO_6000.product})
-    obj["spec"]["pytorchReplicaSpecs"]["Master"] = {"replicas": 1, "template": {"spec": master}}
-    return ask(obj)
-
-
-def widened_while_it_runs() -> Review:
-    before = pytorchjob(pod(nodeSelector={PRODUCT: RTX_PRO_6000.product}))
-    before["status"] = {"startTime": "2026-01-01T00:00:00Z"}
-    return ask(pytorchjob(pod(nodeSelector={"kubernetes.io/os": "linux"})), old=before)
-
-
-def on_many_models() -> Review:
-    cards = [(gpu_card(index), 1, 4) for index in range(8)]
-    return ask(pytorchjob(pod(gpus=4), workers=4), nodes(*cards))
-
-
-def gpu_card(index: int) -> Card:
-    return Card(f"NVIDIA-Made-Up-{index}", 16_384 + 1024 * index, "made-up", (1, 0))
-
-
-def micro_batch_for_all() -> Json:
-    """Megatron-LM: the global batch stays by itself."""
-    flags = ("--micro-batch-size=64", "--global-batch-size=1024")
-    spec = pod(command=("torchrun", "pretrain_gpt.py", *flags))
-    return pytorchjob(spec, workers=4, memory_fixed="2Gi", memory_per_sample="2Gi")
-
-
-NEVER = Policy(pin_when=PinWhen.NEVER)
-ALIKE = Policy(likeness=Likeness.EQUIVALENT)
-A100_PCIE = Card("NVIDIA-A100-80GB-PCIe", 81_920, "ampere", (8, 0))
-LIKE = nodes((A100_80GB, 2, 4), (A100_PCIE, 2, 4), (RTX_5090, 4, 4))
-
-
-def all_in_use() -> Fleet:
-    read = [node for one in demo_nodes() if (node := read_node(one)) is not None]
-    return build_fleet(read, used={node.name: {"nvidia.com/gpu": 4, "pods": 1} for node in read})
-
-
-TABLE = Policy(tabled=(TabledMemory(2048, 684, image="*/train*", args=(("--arch", "vit"),)),))
-
-
-def without_a_batch(sharding: str) -> Json:
-    """A known model of which nothing but a bound can be said: 33 GiB, or what sharding leaves of it."""
-    flags = ("--model_name_or_path=meta-llama/Llama-3.1-70B", f"--fsdp={sharding}", "--do_train", "--save_strategy=no")
-    return pytorchjob(pod(command=("torchrun", "train.py", *flags)))
-
-
-DENIALS = {
-    "memory and room, the design's example": ask(ddp("--per_device_train_batch_size", "64"), TWO_TO_ONE),
-    "memory, by micro-batch": ask(ddp("--per_device_train_batch_size=256", workers=4)),
-    "memory, where accumulation follows by itself": ask(micro_batch_for_all()),
-    "memory, per device": ask(pytorchjob(memory_per_device="120Gi")),
-    "memory, pinned to the small card by its user": ask(
-        pytorchjob(pod(nodeSelector={PRODUCT: RTX_5090.product}), memory_per_device="44Gi")
-    ),
-    "memory, micro-batch not certain": ask(
-        pytorchjob(
-            pod(command=("python", "train.py", "--batch-size", "64")), memory_fixed="100Gi", memory_per_sample="1Gi"
-        )
-    ),
-    "memory, by the policy's table": ask(
-        pytorchjob(pod(command=("torchrun", "train.py", "--arch=vit", "--micro-batch-size=256"))), policy=TABLE
-    ),
-    "memory, independent pods": ask(
-        job(pod(gpus=1, command=["python", "trial.py"]), indexed=False, pods=8, memory_per_device="144Gi")
-    ),
-    "room": ask(pytorchjob(pod(gpus=4), workers=4)),
-    "room, with all that has to change": ask(
-        with_master(pod(gpus=4, command=("torchrun", "--nnodes=4", "train.py")), workers=3)
-    ),
-    "room, of an Indexed Job": ask(job(pod(gpus=4, command=("torchrun", "--nnodes=4", "train.py")), pods=4)),
-    "room, by pods": ask(pytorchjob(pod(gpus=3), workers=3)),
-    "room, more models than fit": on_many_models(),
-    "roles pinned apart by their user": pinned_apart(),
-    "annotation": ask(pytorchjob(memory_per_device="lots")),
-    "not pinned": ask(pytorchjob(memory_per_device="44Gi"), stage=Stage.VALIDATE),
-    "widened while it runs": widened_while_it_runs(),
-    "two vendors": on_two_vendors(),
-    "memory, mixed on purpose": ask(ddp("--per_device_train_batch_size", "64"), policy=NEVER),
-    "room, mixed on purpose": ask(pytorchjob(pod(gpus=4), workers=5, memory_per_device="20Gi"), policy=NEVER),
-    "room, models that count as one": ask(
-        pytorchjob(pod(gpus=4), workers=5, memory_per_device="44Gi"), LIKE, policy=ALIKE
-    ),
-}
-
-
-def unlabelled() -> Json:
-    node = gpu_node("odd", RTX_5090)
-    for key in ("product", "memory"):
-        del node["metadata"]["labels"][f"nvidia.com/gpu.{key}"]
-    return node
-
-
-def two_models_in_one() -> Json:
-    node = gpu_node("odd", RTX_PRO_6000, devices=4)
-    node["metadata"]["labels"]["nvidia.com/gpu.count"] = "2"
-    return node
-
-
-def shared() -> Json:
-    node = gpu_node("shared", RTX_5090, devices=8)
-    node["metadata"]["labels"] |= {"nvidia.com/gpu.replicas": "4", PRODUCT: f"{RTX_5090.product}-SHARED"}
-    return node
-
-
-def child_of_a_job() -> Review:
-    obj = job(pods=2)
-    owner = {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "name": "p", "uid": "u", "controller": True}
-    obj["metadata"]["ownerReferences"] = [owner]
-    return ask(obj, user=User("system:serviceaccount:kubeflow:training-operator"))
-
-
-def dropped_by_an_update() -> Review:
-    submitted = pytorchjob(memory_per_device="44Gi")
-    changed = {**submitted, "spec": {**submitted["spec"], "runPolicy": {"backoffLimit": 1}}}
-    return ask(changed, old=patched(ask(submitted)))
-
-
-def growing() -> list[Json]:
-    known = demo_nodes()
-    for one in known:
-        one["metadata"]["labels"]["karpenter.sh/nodepool"] = "gpus"
-    return known
-
-
-def not_separable() -> Review:
-    """A node of the same product that says no memory: it is unknown, and no label tells it from the rest."""
-    known = nodes((gpu_card(60), 3, 4))
-    del known[2]["metadata"]["labels"]["nvidia.com/gpu.memory"]
-    return ask(pytorchjob(memory_per_device="20Gi"), known)
-
-
-def fragmented() -> Review:
-    """Two pods of 3 and one of 2 keep every bound on two nodes of 4, but the first two leave 1 and 1."""
-    obj = pytorchjob(pod(gpus=3), workers=2, memory_per_device="44Gi")
-    obj["spec"]["pytorchReplicaSpecs"]["Master"] = {"replicas": 1, "template": {"spec": pod(gpus=2)}}
-    return ask(obj)
-
-
-STALE = fleet(demo_nodes(), taken_at=0.0)
-WIDE = pytorchjob(pod(gpus=4), workers=4)
-WARN = Policy(validation_action=ValidationAction.WARN)
-
-WARNINGS = {
-    "pinned": ask(pytorchjob(memory_per_device="44Gi")),
-    "pinned to models that count as one": ask(pytorchjob(memory_per_device="44Gi"), LIKE, policy=ALIKE),
-    "mixed on purpose": ask(pytorchjob(memory_per_device="20Gi"), policy=NEVER),
-    "mixed on purpose, memory of the smallest": ask(
-        ddp("--per_device_train_batch_size", "64", workers=2), [*demo_nodes(), unlabelled()], policy=NEVER
-    ),
-    "mixed on purpose, no figures": ask(pytorchjob(), nodes((RTX_5090, 2, 4), (gpu_card(60), 2, 4)), policy=NEVER),
-    "no room now": ask(pytorchjob(memory_per_device="44Gi"), all_in_use()),
-    "pinned, memory unknown": ask(pytorchjob()),
-    "pinned, the batch alone is missing": ask(pytorchjob(memory_fixed="2Gi", memory_per_sample="684Mi")),
-    "pinned, only a bound is known": ask(without_a_batch("full_shard")),
-    "pinned, a bound that exceeds the small card": ask(without_a_batch("no_shard")),
-    "a bound that exceeds every card": ask(without_a_batch("no_shard"), nodes((RTX_5090, 4, 4))),
-    "kept off": ask(
-        job(pod(gpus=8), pods=1, memory_per_device="44Gi"),
-        nodes((RTX_5090, 1, 8), (A100_80GB, 1, 8), (RTX_PRO_6000, 1, 8)),
-    ),
-    "put back": dropped_by_an_update(),
-    "tight": ask(pytorchjob(memory_per_device="31Gi"), nodes((RTX_5090, 4, 4))),
-    "too small for some of the independent pods": ask(
-        job(pod(gpus=1, command=["python", "trial.py"]), indexed=False, pods=8, memory_per_device="44Gi")
-    ),
-    "memory, nodes of unknown model": ask(pytorchjob(memory_per_device="120Gi"), [*demo_nodes(), unlabelled()]),
-    "memory, stale fleet": ask(pytorchjob(memory_per_device="120Gi"), STALE, now=400.0),
-    "memory, warning policy": ask(pytorchjob(memory_per_device="120Gi"), policy=WARN),
-    "room, nodes of unknown model": ask(WIDE, [*demo_nodes(), unlabelled()]),
-    "room, stale fleet": ask(WIDE, STALE, now=400.0),
-    "room, nodes may be added": ask(WIDE, growing()),
-    "room, policy prefers": ask(WIDE, policy=Policy(room=RoomRule.PREFER)),
-    "room, warning policy": ask(WIDE, policy=WARN),
-    "room, update": ask(WIDE, old=pytorchjob(pod(gpus=4), workers=2)),
-    "room, coupling assumed": ask(job(pod(gpus=4, command=["python", "train.py"]), pods=4)),
-    "no node in view": ask(pytorchjob(pod(nodeSelector={"zone": "typo"}))),
-    "only shares": ask(pytorchjob(workers=2), [shared()]),
-    "only nodes of two models": ask(pytorchjob(workers=2), [two_models_in_one()]),
-    "only nodes of unknown model": ask(pytorchjob(workers=2), [unlabelled()]),
-    "no label separates": not_separable(),
-    "room, fragmented": fragmented(),
-    "child": child_of_a_job(),
-    "unknown kind": ask({"apiVersion": "example.com/v1", "kind": "Trainer", "spec": pod()}),
-    "wrong type": ask(pytorchjob(workers="two")),  # type: ignore[arg-type]
-    "unknown annotation": ask(pytorchjob(memory_per_devise="44Gi")),
-    "processes without devices": ask(pytorchjob(pod(gpus=0, command=("torchrun", "--nproc-per-node=8", "train.py")))),
-}
 
 each_denial = pytest.mark.parametrize("name", list(DENIALS))
 each_warning = pytest.mark.parametrize("name", list(WARNINGS))
+each_language = pytest.mark.parametrize("language", list(Language))
 
 
+@each_language
 @each_denial
-def test_a_denial_reads_like_this(name: str, snapshot: SnapshotAssertion) -> None:
-    assert lines(message(DENIALS[name])) == snapshot
+def test_a_denial_reads_like_this(name: str, language: Language, snapshot: SnapshotAssertion) -> None:
+    assert lines(message(told_in(DENIALS[name], language))) == snapshot
 
 
+@each_language
+@pytest.mark.parametrize("columns", [80, 120])
+@pytest.mark.parametrize("name", list(EVERY))
+def test_a_terminal_shows_it_like_this(
+    name: str, columns: int, language: Language, snapshot: SnapshotAssertion
+) -> None:
+    shown = printed(told_in(EVERY[name], language), columns)
+    assert all(cell_len(row) <= columns for row in shown)
+    assert shown == snapshot
+
+
+@each_language
 @each_denial
-def test_a_denial_fits_where_it_is_printed(name: str) -> None:
-    text = message(DENIALS[name])
+def test_a_denial_fits_where_it_is_printed(name: str, language: Language) -> None:
+    text = message(told_in(DENIALS[name], language))
     first, *_, last = text.splitlines()
-    assert len(text) < 1000
+    assert len(text.encode()) < 1000
     assert len(first) < 250
-    assert last == f"Policy one-model-per-job. samestep explain {first.split()[0]}"
+    assert last.startswith(texts(language)["end"].format(policy="one-model-per-job", code=first.split()[0]))
     assert [line for line in text.splitlines() if not line.isprintable() or line != line.rstrip()] == []
+
+
+@each_language
+@each_denial
+def test_a_table_breaks_nowhere_but_in_its_last_column(name: str, language: Language) -> None:
+    """At 80 columns; at 120 it does not break at all."""
+    text = message(told_in(DENIALS[name], language))
+    header = next((line for line in text.splitlines() if line.startswith("  ") and "  " in line.strip()), "")
+    rows = [line for line in text.splitlines() if line.startswith("  ") and not line.startswith("  - ")]
+    assert cell_len(header[: header.find(texts(language)["table"]["header"][-1])]) <= 80
+    assert [row for row in rows if cell_len(row) > 120] == []
+
+
+@each_language
+def test_a_table_is_aligned_in_columns_of_the_terminal(language: Language) -> None:
+    outcome = told_in(DENIALS["memory and room, the design's example"], language)
+    header, *rows = (line for line in message(outcome).splitlines() if re.match(r"  \S", line) and "  - " not in line)
+    title = texts(language)["table"]["header"][-1]
+    start = cell_len(header[: header.index(title)])
+    assert len(rows) == 2
+    for row in rows:
+        before = _cells(row, start)
+        assert before.endswith("  "), row
+        assert not row.removeprefix(before).startswith(" "), row
+
+
+def _cells(row: str, columns: int) -> str:
+    """The beginning of a row that takes so many columns."""
+    return next(row[:end] for end in range(len(row) + 1) if cell_len(row[:end]) == columns)
 
 
 @each_denial
@@ -265,23 +101,39 @@ def test_a_denial_is_answered_as_forbidden_with_a_cause_for_each_finding(name: s
     outcome = DENIALS[name]
     response = admission_response(outcome)
     assert (response["allowed"], response["status"]["code"], response["status"]["reason"]) == (False, 403, "Forbidden")
-    assert [one["reason"] for one in response["status"]["details"]["causes"]] == [
-        one.code for one in outcome.decision.findings
-    ]
+    causes = response["status"]["details"]["causes"]
+    assert sorted(one["reason"] for one in causes) == sorted(one.code for one in outcome.decision.findings)
+    assert causes[0]["reason"] == message(outcome).split()[0]
+    assert all(one["message"] and one["field"].startswith(("spec.", "metadata.")) for one in causes)
     assert not {"patch", "patchType", "warnings"} & set(response)
 
 
+@each_language
 @each_warning
-def test_a_warning_reads_like_this(name: str, snapshot: SnapshotAssertion) -> None:
-    assert warnings(WARNINGS[name]) == snapshot
-
-
-@each_warning
-def test_a_warning_fits_into_its_header(name: str) -> None:
-    told = warnings(WARNINGS[name])
-    assert WARNINGS[name].verdict is not Verdict.DENY
+def test_a_warning_fits_into_its_header(name: str, language: Language) -> None:
+    outcome = told_in(WARNINGS[name], language)
+    told = warnings(outcome)
+    assert outcome.verdict is not Verdict.DENY
     assert 1 <= len(told) <= 3
-    assert [line for line in told if len(line) > 120 or "…" in line or not line.isprintable()] == []
+    assert [line for line in told if cell_len(line) > 120 or "…" in line or not line.isprintable()] == []
+
+
+@each_language
+@pytest.mark.parametrize("shown", list(FleetShown))
+def test_every_text_of_a_finding_reads_like_this(
+    shown: FleetShown, language: Language, snapshot: SnapshotAssertion
+) -> None:
+    outcome = told_in(DENIALS["memory and room, the design's example"], language, shown)
+    told = {key: sentence(one, outcome) for key, one in every_finding().items()}
+    assert told == snapshot
+
+
+@each_language
+@pytest.mark.parametrize("key", [key for key in texts()["findings"] if action(key) is not Action.DENY])
+def test_every_text_of_a_warning_fits_into_its_header(key: str, language: Language) -> None:
+    outcome = told_in(DENIALS["memory and room, the design's example"], language)
+    line = f"SST000 {sentence(every_finding()[key], outcome)}"
+    assert cell_len(line) <= 120, line
 
 
 def test_a_name_cannot_break_a_line_of_anybodys_terminal_or_log() -> None:
@@ -289,8 +141,113 @@ def test_a_name_cannot_break_a_line_of_anybodys_terminal_or_log() -> None:
     assert "that a [31m b c may use has that" in message(outcome).splitlines()[0]
 
 
+def test_a_wide_warning_is_cut_between_characters_at_120_columns() -> None:
+    wide = Finding("SST303", facts={"models": "가" * 100})
+    (line,) = warnings(told_in(replace_findings(WARNINGS["child"], wide), Language.KO))
+    assert 118 < cell_len(line) <= 120
+    assert line.endswith("가…")
+
+
+def replace_findings(outcome: Review, *findings: Finding) -> Review:
+    return replace(outcome, decision=replace(outcome.decision, findings=findings))
+
+
+def test_warnings_stand_in_their_order_and_others_are_for_the_audit_alone() -> None:
+    ordered = ("SST301", "SST202", "SST401/packing", "SST403/pin", "SST101/annotation", "SST303")
+    known = every_finding()
+    findings = [replace(known[key], action=Action.WARN) for key in reversed(ordered)]
+    audited = [Finding(code, action=Action.WARN) for code in ("SST701", "SST902")]
+    for first in range(len(ordered)):
+        some = [*audited, *findings[: len(ordered) - first]]
+        told = [line.split()[0] for line in warnings(replace_findings(WARNINGS["pinned"], *some))]
+        assert told == [key.partition("/")[0] for key in ordered[first : first + 3]]
+
+
+@each_language
+@pytest.mark.parametrize("name", list(EVERY))
+def test_where_the_policy_shows_nothing_of_the_fleet_no_model_of_it_is_named(name: str, language: Language) -> None:
+    outcome = told_in(EVERY[name], language, FleetShown.NONE)
+    response = admission_response(outcome)
+    told = [*response.get("warnings", ()), *_strings(response.get("status", {}))]
+    own = str(outcome.request.object)
+    assert [line for line in told for model in MODELS if model in line and model not in own] == []
+
+
+def _strings(value: object) -> list[str]:
+    if isinstance(value, dict):
+        return [text for one in value.values() for text in _strings(one)]
+    if isinstance(value, list):
+        return [text for one in value for text in _strings(one)]
+    return [str(value)]
+
+
+def test_every_text_that_tells_of_the_fleet_has_one_that_does_not() -> None:
+    fleet = {"models", "model", "slow", "fast", "nodes", "there", "free", "usable", "memory", "percent", "values"}
+    fleet |= {"pool", "pools"}
+    for language in Language:
+        words = texts(language)
+        telling = {key for key, text in words["findings"].items() if fleet & placeholders(text)}
+        assert telling == set(words["hidden"])
+        assert [text for text in words["hidden"].values() if fleet & placeholders(text)] == []
+
+
+def test_a_policy_that_shows_all_tells_of_the_nodes_beside_the_candidates() -> None:
+    outcome = DENIALS["room"]
+    pool = replace(outcome.decision.pool, unknown_nodes=2, share_nodes=1)
+    beside = replace(outcome, decision=replace(outcome.decision, pool=pool))
+    line = "  nodes beside these: 2 of unknown model, 0 with two models, 1 with shares only"
+    assert line in message(told_in(beside, Language.EN, FleetShown.FULL)).splitlines()
+    assert line not in message(told_in(beside, Language.EN)).splitlines()
+    assert message(told_in(outcome, Language.EN, FleetShown.FULL)) == message(outcome)
+
+
+def test_a_long_message_names_fewer_models_before_it_grows_too_long_for_an_event() -> None:
+    outcome = told_in(on_many_models(), Language.KO)
+    long = replace(outcome, policy=replace(outcome.policy, name="정책" * 60))
+    assert len(message(long).encode()) < 1000
+    rows = [sum("Made-Up" in line for line in message(one).splitlines()) for one in (outcome, long)]
+    assert rows[0] > rows[1] >= 2
+
+
 def test_every_text_belongs_to_a_code() -> None:
     assert {key.partition("/")[0] for key in texts()["findings"]} <= set(codes())
+
+
+def test_every_language_has_the_same_texts_with_the_same_placeholders() -> None:
+    english = flat(texts(Language.EN))
+    for language in Language:
+        assert {key: placeholders(text) for key, text in flat(texts(language)).items()} == {
+            key: placeholders(text) for key, text in english.items()
+        }
+
+
+def test_no_particle_that_depends_on_the_sound_before_it_stands_behind_a_placeholder() -> None:
+    particle = re.compile(r"[}\]](은|는|이|가|을|를|과|와|으로|로|이나|나|이라|라)(?![가-힣])")
+    found = [text for text in flat(texts(Language.KO)).values() if particle.search(text) and "{room}가" not in text]
+    assert found == []
+    # What stands there ends in a vowel, whether it is empty or not.
+    assert texts(Language.KO)["room"].endswith("자리")
+    assert "이 메모리{room}가" in texts(Language.KO)["findings"]["SST201"]
+
+
+def flat(words: object, place: str = "") -> dict[str, str]:
+    if isinstance(words, dict):
+        return {key: text for name, one in words.items() for key, text in flat(one, f"{place}.{name}").items()}
+    if isinstance(words, list):
+        return {key: text for at, one in enumerate(words) for key, text in flat(one, f"{place}.{at}").items()}
+    return {place: str(words)}
+
+
+def placeholders(text: str) -> set[str]:
+    return {name for _, name, _, _ in Formatter().parse(text) if name}
+
+
+def test_programs_read_the_language_of_the_review() -> None:
+    outcome = told_in(DENIALS["memory and room, the design's example"], Language.KO)
+    told = document(outcome, "ddp.yaml#0")
+    assert told["findings"][0]["message"].startswith("메모리 부족: micro-batch 64 기준")
+    assert "(global batch 유지)" in told["suggestions"][0]["change"]
+    assert admission_response(outcome)["status"]["details"]["causes"][0]["message"] == told["findings"][0]["message"]
 
 
 def test_check_prints_what_the_submitter_reads_and_what_changes(tmp_path: Path, snapshot: SnapshotAssertion) -> None:

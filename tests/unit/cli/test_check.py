@@ -213,7 +213,7 @@ SHAPE: Json = {
 KEYS = {
     *SHAPE,
     *("source", "verdict", "wouldBe", "policy", "outside", "models", "patch", "findings", "suggestions"),
-    "straggler",
+    *("straggler", "acceleratorPool"),
 }
 
 
@@ -453,6 +453,18 @@ def test_several_policies_gate_and_the_first_by_name_steers(check: Check, tmp_pa
     assert (result.exit_code, item["verdict"], item["policy"]) == (1, "Deny", "a-warns")
 
 
+def test_accelerators_beside_the_policies_count(check: Check, tmp_path: Path) -> None:
+    node = gpu_node("new", RTX_5090)
+    node["metadata"]["labels"] |= {PRODUCT: "NVIDIA-New"}
+    del node["metadata"]["labels"]["nvidia.com/gpu.memory"]
+    spec = {"product": "NVIDIA-New", "vendor": "nvidia", "memory": "48Gi", "source": "our bench"}
+    known = {"apiVersion": "samestep.dev/v1alpha1", "kind": "Accelerator", "metadata": {"name": "new"}, "spec": spec}
+    (tmp_path / "policies").mkdir()
+    (tmp_path / "policies" / "new.yaml").write_text(yaml.safe_dump(known))
+    assert check(DENIED, node, fleet=False).exit_code == 0
+    assert check(DENIED, node, fleet=False, options=("--policies", str(tmp_path / "policies"))).exit_code == 1
+
+
 def test_two_policies_of_one_name_are_refused(check: Check, tmp_path: Path) -> None:
     file = tmp_path / "policies.yaml"
     file.write_text(yaml.safe_dump_all([named("twice"), named("twice")]))
@@ -465,3 +477,12 @@ def test_a_file_without_a_policy_is_refused(check: Check, tmp_path: Path) -> Non
     file.write_text("---\n")
     result = check(DENIED, options=("--policies", str(file)))
     assert (result.exit_code, "found none" in result.stderr) == (2, True)
+
+
+def test_messages_are_in_the_language_that_is_asked_for(check: Check) -> None:
+    text = check(DENIED, options=("--lang", "ko")).stdout
+    assert "SST201 메모리 부족: " in text
+    assert "samestep explain SST201 --lang ko" in text
+    (item,) = listed(check(DENIED, options=("--lang", "ko", "-o", "json")))["items"]
+    assert item["findings"][0]["message"].startswith("메모리 부족: ")
+    assert check(DENIED, options=("--lang", "en")).stdout == check(DENIED).stdout

@@ -215,8 +215,9 @@ def test_lines_are_no_longer_than_120_columns(explain: Explain) -> None:
     ("words", "said"),
     [
         (("SST201", "-f", "x.yaml"), "CODE or -f, one of them"),
-        (("-o", "json"), "--fleet, --policies and -o go with -f"),
-        (("SST201", "--policies", "x.yaml"), "--fleet, --policies and -o go with -f"),
+        (("-o", "json"), "--fleet and -o go with -f"),
+        (("SST201", "-o", "json"), "--fleet and -o go with -f"),
+        (("-f", "x.yaml", "--lang", "ko"), "--lang goes with CODE"),
     ],
 )
 def test_options_that_do_not_go_together_are_an_error(words: tuple[str, ...], said: str) -> None:

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 from controlplane.nodes import RTX_5090, gpu_node
+from tests.queues import flavor, local, queue
 from tests.samples import Json, pod
 from webhook.cli.surroundings import offline
 from webhook.fleet.pods import siblings
@@ -56,3 +57,15 @@ def test_a_pod_that_cannot_be_read_is_told_with_its_place(tmp_path: Path) -> Non
     odd["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] = "two"
     (problem,) = offline([written(tmp_path, NODE, odd)]).problems
     assert str(problem).startswith("cluster.json#0.items[1]: spec.containers[0].resources.limits")
+
+
+def test_flavors_and_queues_are_in_view_whatever_stands_beside_them(tmp_path: Path) -> None:
+    path = written(tmp_path, NODE, flavor("a", {"gpu-type": "a"}), queue({"a": 8}), local())
+    known = offline([path])
+    assert known.problems == []
+    assert [one.name for one in known.queues.known["Kueue", "team-a", "lq"].flavors] == ["a"]
+
+
+def test_a_queue_that_cannot_be_read_is_told_with_its_place(tmp_path: Path) -> None:
+    (problem,) = offline([written(tmp_path, NODE, flavor("a"), queue({"a": {"nominalQuota": "a few"}}))]).problems
+    assert str(problem).startswith("cluster.json#0.items[2]: spec.resourceGroups.0.flavors.0.resources.0.nominalQuota")

@@ -181,7 +181,7 @@ def test_no_room_now_is_told_of_the_model_that_was_chosen() -> None:
 def test_devices_that_are_free_in_pieces_are_no_room() -> None:
     pieces = busy(SMALL, 1, 1, 1) | busy(LARGE, 4, 4)
     outcome = ask(pytorchjob(pod(gpus=4), workers=2, memory_per_device="20Gi"), pieces)
-    told = "SST402 no room now for 8 GPUs (2 pods with 4 each): 9 of 12 are free on RTX-5090, but apart; it waits"
+    told = "SST402 no room now for 8 GPUs (2 pods with 4 each): RTX-5090 has 9 free, but apart; it waits"
     assert warnings(outcome)[1] == told
 
 

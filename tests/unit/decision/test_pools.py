@@ -10,13 +10,19 @@ import pytest
 from controlplane.nodes import H100, L40S, RTX_5090, RTX_PRO_6000, gpu_node
 from tests.samples import USER, Json, ask, codes, fleet, job, patched, pod, products, pytorchjob, worker
 from tests.unit.decision.vendors import amd_node, npu_node
+from tests.unit.intake.runtimes import in_view, node, override, replicated, runtime, train_job
+from tests.unit.intake.runtimes import patch as patch_of
 from webhook.answer.document import document
 from webhook.answer.message import message
 from webhook.answer.response import admission_response, patch
 from webhook.answer.warnings import warnings
 from webhook.catalog.codes import action_of
+from webhook.cli.stories import show_story, story_document
+from webhook.decision.notes import Pools, PoolTried, Refused
+from webhook.decision.story import Listener, Story
 from webhook.model.finding import Action
 from webhook.model.fleet import Fleet
+from webhook.model.job import PatchShape
 from webhook.model.placement import Operator, Requirement, Toleration
 from webhook.model.policy import FleetShown, LabelSelector, PinWhen, Policy, ValidationAction
 from webhook.model.request import Stage, User
@@ -571,3 +577,107 @@ def test_a_pool_whose_queue_cannot_be_named_is_not_given_and_the_job_not_pinned(
     assert (outcome.verdict, variants(outcome), patch(outcome)) == (Verdict.ADMIT, ["SST307/pool"], [])
     del obj["metadata"]["annotations"]["samestep.dev/pool"]
     assert taken(given(obj, replace(QUEUED, scheduler="volcano"), replace(A, name="z"))) == "z"
+
+
+def story_of(obj: Json, *pools: AcceleratorPool, **more: Any) -> tuple[Review, Story]:  # noqa: ANN401
+    heard = Listener()
+    outcome = given(obj, *pools, tell=heard, **more)
+    story = heard.story(outcome)
+    assert story is not None
+    return outcome, story
+
+
+def test_the_story_tells_which_pools_were_tried_and_goes_on_in_the_one_that_was_taken() -> None:
+    empty = AcceleratorPool("empty", label("rack", "c"))
+    spec = pod(gpus=8, command=("torchrun", "--nnodes=2", "train.py"), nodeSelector={"rack": "b"})
+    obj = job(spec, pods=2, memory_per_device="44Gi")
+    obj["spec"]["template"]["metadata"] = "no map"
+    pools = (
+        replace(empty, order=1),
+        replace(A, name="small", order=2),
+        AcceleratorPool("fields", label("rack", "b"), order=3, queue="lq", scheduler="volcano"),
+        replace(B, order=4),
+        replace(A, order=5),
+    )
+    outcome, story = story_of(obj, *pools)
+    assert story.pools == Pools(
+        (
+            PoolTried("empty", Refused.NODES),
+            PoolTried("small", Refused.SELECTORS),
+            PoolTried("fields", Refused.FIELDS),
+            PoolTried("b", None),
+        ),
+        "b",
+    )
+    (landing,) = story.landings
+    assert (landing.nodes, taken(outcome)) == (2, "b")
+    told = story_document(outcome, story, "a.yaml")["acceleratorPools"]
+    assert [one["pool"] for one in told if one["taken"]] == ["b"]
+
+
+def test_the_story_is_told_in_words(capsys: pytest.CaptureFixture[str]) -> None:
+    big = pytorchjob(pod(gpus=8), workers=2, memory_per_device="44Gi")
+    show_story(*story_of(big, A, B), 0)
+    told = capsys.readouterr().out
+    assert "a     no node there can hold its pods\n" in told
+    assert "b     has a candidate: taken\n" in told
+    assert "Decided in pool b: what the job gets with it counts as if it stood in the job." in told
+    show_story(*story_of(pytorchjob(pool="no"), A), 0)
+    assert "In no AcceleratorPool." in capsys.readouterr().out
+    show_story(*story_of(pytorchjob(memory_per_device="100Gi"), A), 0)
+    assert "a     no model there can be chosen: taken\n" in capsys.readouterr().out
+
+
+EVERYWHERE = [{"key": "x", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 60}]
+
+
+@pytest.mark.parametrize("shape", PatchShape)
+def test_a_train_job_gets_it_in_its_own_patches_and_the_tolerations_of_its_runtime_with_it(shape: PatchShape) -> None:
+    two_nodes = runtime(node(gpus=8, job={"pod": {"tolerations": EVERYWHERE}}), nodes=2)
+    obj, seen = train_job(annotations={"samestep.dev/memory-per-device": "44Gi"}), in_view(two_nodes, shape=shape)
+    outcome = given(obj, A, B, surroundings=seen)
+    assert (outcome.verdict, taken(outcome), products(outcome)) == (Verdict.PIN, "b", [H100.product])
+    stored = patched(outcome)
+    wanted = {
+        "nodeSelector": {"rack": "b"},
+        "tolerations": [*EVERYWHERE, {"key": "dedicated", "operator": "Exists", "effect": "NoSchedule"}],
+    }
+    if shape is PatchShape.RUNTIME_PATCHES:
+        assert stored["spec"][shape] == [patch_of("samestep.dev/pin", node=wanted)]
+    elif shape is PatchShape.POD_TEMPLATE_OVERRIDES:
+        assert stored["spec"][shape] == [override(wanted, "node")]
+    else:
+        assert stored["spec"][shape] == [{"targetJobs": [{"name": "node"}], **wanted}]
+    for stage in Stage:
+        again = given(stored, A, B, surroundings=seen, stage=stage)
+        assert (again.verdict, patch(again)) == (Verdict.ADMIT, [])
+    changed = deepcopy(obj)
+    changed["spec"]["labels"] = {"a": "b"}
+    assert patched(given(changed, A, B, old=stored, surroundings=seen))["spec"][shape] == stored["spec"][shape]
+
+
+def test_tolerations_go_where_those_in_force_are_written_and_never_where_other_jobs_share_them() -> None:
+    of_a_data_job = replicated("data", gpus=0)
+    seen = in_view(runtime(of_a_data_job, node(gpus=8), nodes=2), shape=PatchShape.POD_TEMPLATE_OVERRIDES)
+    annotations = {"samestep.dev/memory-per-device": "44Gi", "samestep.dev/pool": "b"}
+    own = train_job(annotations=annotations, podTemplateOverrides=[override({"tolerations": EVERYWHERE}, "node")])
+    stored = patched(given(own, B, surroundings=seen))
+    made, laid = stored["spec"]["podTemplateOverrides"]
+    assert made == override({"nodeSelector": {"rack": "b"}}, "node")
+    assert laid["spec"]["tolerations"][0] == EVERYWHERE[0]
+    assert len(laid["spec"]["tolerations"]) == 2
+    shared = train_job(
+        annotations=annotations, podTemplateOverrides=[override({"tolerations": EVERYWHERE}, "data", "node")]
+    )
+    outcome = given(shared, B, surroundings=seen)
+    assert (outcome.verdict, variants(outcome), patch(outcome)) == (Verdict.ADMIT, ["SST307/pool"], [])
+
+
+def test_a_scheduler_has_no_place_in_a_train_job() -> None:
+    seen = in_view(runtime(node(gpus=8), nodes=2))
+    obj = train_job(annotations={"samestep.dev/memory-per-device": "44Gi", "samestep.dev/pool": "b"})
+    outcome = given(obj, replace(B, scheduler="gang"), surroundings=seen)
+    assert (outcome.verdict, variants(outcome), patch(outcome)) == (Verdict.ADMIT, ["SST307/pool"], [])
+    assert warnings(outcome)[0] == (
+        "SST307 cannot be kept to pool b: what that takes cannot be written into a TrainJob; not pinned"
+    )

@@ -17,7 +17,7 @@ def running(image: str, *, command: tuple[str, ...] = ("torchrun", "train.py")) 
     return pytorchjob(spec, memory_per_device="20Gi")
 
 
-def mismatches(outcome: Review) -> list[tuple[str, dict[str, str | int | float]]]:
+def mismatches(outcome: Review) -> list[tuple[str, dict[str, object]]]:
     return [(one.variant, dict(one.facts)) for one in outcome.decision.findings if one.code == "SST502"]
 
 

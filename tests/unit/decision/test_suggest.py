@@ -35,7 +35,7 @@ def kinds(outcome: Review) -> list[str]:
 
 def told(outcome: Review) -> list[str]:
     """The suggestions as people read them."""
-    return [suggested(one) for one in outcome.suggestions]
+    return [suggested(one, outcome) for one in outcome.suggestions]
 
 
 def after(outcome: Review, kind: str) -> Json:
@@ -327,7 +327,7 @@ def test_a_model_that_is_wished_for_may_be_another() -> None:
     assert outcome.job is not None
     wishing = replace(outcome, job=replace(outcome.job, wishes=Wishes(model="RTX-5090")))
     (one,) = suggest(wishing, known, lambda changed: ask(dict(changed), known))
-    assert suggested(one) == "annotation samestep.dev/model: RTX-PRO-6000-Blackwell-Server"
+    assert suggested(one, outcome) == "annotation samestep.dev/model: RTX-PRO-6000-Blackwell-Server"
     changed: Json = jsonpatch.apply_patch(deepcopy(obj), list(one.operations))
     assert changed["metadata"]["annotations"]["samestep.dev/model"] == "RTX-PRO-6000-Blackwell-Server"
 

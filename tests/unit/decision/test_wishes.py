@@ -11,7 +11,7 @@ from webhook.answer.message import message
 from webhook.answer.response import admission_response, patch
 from webhook.answer.warnings import warnings
 from webhook.model.demand import DemandSource
-from webhook.model.finding import Action
+from webhook.model.finding import Action, Phrase
 from webhook.model.fleet import Fleet
 from webhook.model.job import TrainingJob
 from webhook.model.policy import PinWhen, Policy, RoomRule
@@ -195,7 +195,7 @@ def test_a_smaller_model_is_a_risk_and_never_out() -> None:
 def test_a_smaller_demand_stays_as_it_is() -> None:
     outcome = ask(pytorchjob(memory_per_device="20Gi", sized_for="80Gi"))
     assert (outcome.demand.low_mib, outcome.demand.high_mib) == (20480, 20480)
-    assert outcome.demand.assumptions == ("sized for 80.0 GiB",)
+    assert outcome.demand.assumptions == (Phrase("sized_for", {"of": "80.0 GiB"}),)
     assert "SST202" not in codes(outcome)
 
 

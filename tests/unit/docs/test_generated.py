@@ -3,20 +3,28 @@
 import re
 from pathlib import Path
 
-from docs.generate import DEFINITIONS, REFERENCE, SCHEMAS, drift
+from docs.examples import example_files
+from docs.generate import DEFINITIONS, EXAMPLES, REFERENCE, SCHEMAS, drift
 from docs.pages import pages
 from webhook.catalog.codes import codes
 from webhook.catalog.workloads import workloads
+from webhook.model.policy import Language
 from webhook.policy.definitions import definitions, schemas
 
 
-def test_no_page_and_no_definition_or_schema_of_a_kind_has_drifted() -> None:
-    found = [*drift(pages(), REFERENCE), *drift(definitions(), DEFINITIONS), *drift(schemas(), SCHEMAS)]
+def test_nothing_that_is_generated_has_drifted() -> None:
+    made = {REFERENCE: pages(), DEFINITIONS: definitions(), SCHEMAS: schemas(), EXAMPLES: example_files()}
+    found = [line for root, wanted in made.items() for line in drift(wanted, root)]
     assert not found, "\n".join(found)
 
 
-def test_every_code_has_its_page() -> None:
-    assert {f"codes/{code}.md" for code in codes()} <= pages().keys()
+def test_every_code_has_its_page_in_every_language() -> None:
+    made = pages()
+    for folder, language in (("codes", Language.EN), ("codes.ko", Language.KO)):
+        assert {f"{folder}/{code}.md" for code in codes()} == {name for name in made if name.startswith(f"{folder}/")}
+        for code, one in codes(language).items():
+            assert one.title in made[f"{folder}.md"]
+            assert one.tune.strip() in made[f"{folder}/{code}.md"]
 
 
 def test_every_kind_that_is_read_has_its_page_and_a_line_in_the_list() -> None:
@@ -49,10 +57,16 @@ def test_a_missing_page_is_drift(tmp_path: Path) -> None:
 def test_the_page_of_a_code_or_kind_that_is_no_more_is_named(tmp_path: Path) -> None:
     (tmp_path / "gone.samestep.dev.yaml").write_text("")
     (tmp_path / "gone_v1alpha1.json").write_text("")
-    for folder, name in (("codes", "SST999.md"), ("kinds", "gonejob.md")):
+    for folder, name in (("codes", "SST999.md"), ("codes.ko", "SST999.md"), ("kinds", "gonejob.md")):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / name).write_text("")
     assert drift({}, tmp_path) == [
         f"{tmp_path.name}/{name}: no code has it"
-        for name in ("codes/SST999.md", "gone.samestep.dev.yaml", "gone_v1alpha1.json", "kinds/gonejob.md")
+        for name in (
+            "codes/SST999.md",
+            "codes.ko/SST999.md",
+            "gone.samestep.dev.yaml",
+            "gone_v1alpha1.json",
+            "kinds/gonejob.md",
+        )
     ]

@@ -3,6 +3,7 @@ import json
 import pytest
 
 from tests.unit.intake.jobs import annotated, container, job, read
+from webhook.answer.wording import own_sentence
 from webhook.model.job import Coupling, DeclaredMemory, PinRecord, TrainingJob, Wishes
 
 
@@ -75,7 +76,7 @@ def test_one_that_cannot_be_read_is_a_finding_on_a_job_that_is_read_all_the_same
     found = declaring(**{name.replace("-", "_"): value})
     (finding,) = found.findings
     assert (finding.code, finding.where) == ("SST106", f"metadata.annotations[samestep.dev/{name}]")
-    assert str(finding.facts["problem"]).startswith(f"samestep.dev/{name}: expected ")
+    assert own_sentence(finding).startswith(f"unreadable annotation samestep.dev/{name}: expected ")
     assert (found.declared, found.wishes) == (DeclaredMemory(), Wishes())
     assert found.batch.declared is None
 
@@ -89,11 +90,11 @@ def test_an_unknown_key_is_told_with_the_one_that_may_be_meant() -> None:
     (finding,) = declaring(microbatch="64").findings
     assert (finding.code, finding.variant, finding.facts["meant"]) == (
         "SST101",
-        "annotation",
+        "annotation-like",
         "samestep.dev/micro-batch",
     )
     (finding,) = declaring(zzzzzzzzzz="").findings
-    assert finding.facts["meant"] == ""
+    assert (finding.variant, finding.facts["meant"]) == ("annotation", "")
 
 
 def test_many_unknown_keys_are_told_in_part() -> None:

@@ -1,15 +1,16 @@
 """Any JSON gets an answer, never an exception."""
 
 import copy
-import json
 from typing import Any
 
 import hypothesis.strategies as st
 from hypothesis import given, settings
 
 from tests.unit.intake.jobs import JOB, PYTORCH_JOB, Json, annotated, container, edit_of, job, pytorch_job
+from webhook.answer.wording import own_sentence
 from webhook.intake.read import Outside, read_job
 from webhook.model.job import Edit, TrainingJob, writes
+from webhook.model.policy import Language
 from webhook.model.request import Kind, User
 
 CONTROLLER = User("system:serviceaccount:x:y")
@@ -88,7 +89,8 @@ def answered(source: Json, kind: Kind) -> TrainingJob | Outside:
     found = read_job(source, kind=kind, namespace="team-a", user=CONTROLLER)
     assert isinstance(found, TrainingJob | Outside)
     for finding in found.findings:
-        json.dumps([finding.where, dict(finding.facts)], ensure_ascii=False).encode()
+        for language in Language:
+            f"{finding.where} {own_sentence(finding, language)}".encode()
     if isinstance(found, TrainingJob):
         assert all(0 <= role.gang <= role.pods for role in found.roles)
         batch = found.batch

@@ -286,7 +286,7 @@ def test_of_containers_that_differ_the_largest_counts_and_it_is_told() -> None:
     assert found.batch.micro is not None
     assert (found.batch.micro.value, found.batch.micro.field) == (16, where)
     (finding,) = found.findings
-    assert (finding.code, finding.where, finding.facts["values"]) == ("SST103", where, "16, 8")
+    assert (finding.code, finding.where, finding.facts["told"]) == ("SST103", where, "16, 8")
 
 
 def test_a_number_put_together_from_two_cannot_be_changed_by_a_patch() -> None:
@@ -307,7 +307,7 @@ def test_what_is_declared_changes_together_with_what_the_program_is_told() -> No
 
 def test_a_declaration_that_contradicts_the_flag_is_told() -> None:
     (finding,) = read(annotated(job(container("torchrun", "t.py", HF, "64")), micro_batch="32")).findings
-    assert (finding.code, finding.facts["values"]) == ("SST103", "32, 64")
+    assert (finding.code, finding.facts["first"], finding.facts["second"]) == ("SST103", 32, 64)
 
 
 def test_only_containers_with_devices_are_read() -> None:

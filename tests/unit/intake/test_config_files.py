@@ -7,6 +7,7 @@ import pytest
 
 from tests.samples import pod, pytorchjob
 from tests.unit.intake.jobs import JOB, Json, changed, container, edit_of, job, read, template
+from webhook.answer.wording import own_sentence
 from webhook.intake.batch import read_batch, sightings
 from webhook.intake.commands import invocations
 from webhook.intake.config_files import MOST_BYTES, Files, mounted_config_maps
@@ -332,8 +333,9 @@ def test_a_malformed_file_is_told_with_its_place(name: str, text: str, place: st
     seen = Seen("torchrun", "t.py", *HF, "--deepspeed", f"/c/{name}", maps={"c": {name: text}})
     (finding,) = seen.faults
     assert (finding.code, finding.where) == ("SST101", f"ConfigMap team-a/c, {name}")
-    assert str(finding.facts["problem"]).startswith(f"/c/{name} (ConfigMap team-a/c, {name}) cannot be read: ")
-    assert place in str(finding.facts["problem"])
+    told = own_sentence(finding)
+    assert told.startswith(f"/c/{name} (ConfigMap team-a/c, {name}) cannot be read: ")
+    assert place in told
     assert (seen.settings["parallel"], seen.unread) == ("elsewhere", ["--deepspeed"])
 
 
@@ -474,4 +476,4 @@ def test_a_file_that_the_script_writes_and_nobody_can_parse_is_told() -> None:
     found = read_job(obj, kind=Kind("kubeflow.org", "v1", "PyTorchJob"), namespace="team-a", user=User())
     assert isinstance(found, TrainingJob)
     (fault,) = (one for one in found.findings if one.code == "SST101")
-    assert "ds.json" in str(fault.facts["problem"])
+    assert "ds.json" in own_sentence(fault)

@@ -3,6 +3,7 @@
 import pytest
 
 from tests.unit.intake.jobs import Json, container, job, read
+from webhook.answer.wording import own_sentence
 from webhook.intake.batch import read_batch, sightings
 from webhook.intake.commands import invocations
 from webhook.intake.environment import Environment
@@ -139,7 +140,7 @@ def test_how_an_ambiguous_batch_size_was_read_is_told() -> None:
     (finding,) = read(job(container("python", "t.py", *BARE))).findings
     assert (finding.code, finding.where) == ("SST103", "spec.template.spec.containers[0].command[3]")
     problem = "--batch-size 32 may be the batch of one device or of all: read as at most 32 each"
-    assert finding.facts["problem"] == problem
+    assert own_sentence(finding) == problem
     assert read(job(container("torchrun", "t.py", *BARE))).findings == ()
 
 

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from tests.samples import Json, pod
+from webhook.answer.wording import own_sentence
 from webhook.intake.pods import PodError, read_pod
 from webhook.model.job import PinRecord
 from webhook.model.pods import Pod
@@ -60,8 +61,10 @@ def test_a_pod_that_carries_a_pin_tells_with_whom_it_belongs(metadata: Json, gro
 def test_a_pod_that_cannot_be_read_says_where() -> None:
     spec = pod(gpus=2)
     spec["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] = "two"
-    with pytest.raises(PodError, match=r"spec\.containers\[0\]\.resources\.limits.*: expected a quantity"):
+    with pytest.raises(PodError) as fault:
         read_pod(raw(spec=spec))
+    place = "spec.containers[0].resources.limits[nvidia.com/gpu]"
+    assert own_sentence(fault.value.finding) == f'{place}: expected a quantity, got "two"'
 
 
 def test_what_is_no_pod_at_all_takes_a_place_and_nothing_else() -> None:

@@ -13,6 +13,7 @@ from tests.unit.intake.jobs import (
     read,
     template,
 )
+from webhook.answer.wording import own_sentence
 from webhook.model.request import User
 
 TORCHRUN = ("torchrun", "--nnodes=8", "--nproc-per-node=8", "train.py")
@@ -263,11 +264,7 @@ def test_a_wrong_type_is_named_by_its_path_and_by_what_stands_there(
 ) -> None:
     (finding,) = outside(source).findings
     assert (finding.code, finding.where) == ("SST101", where)
-    assert finding.facts == {
-        "problem": f"{where}: expected {expected}, got {got}",
-        "expected": expected,
-        "got": got,
-    }
+    assert own_sentence(finding) == f"{where}: expected {expected}, got {got}"
 
 
 def test_integral_floats_count_as_numbers() -> None:

@@ -21,6 +21,7 @@ from tests.unit.intake.runtimes import (
     runtime,
     train_job,
 )
+from webhook.answer.wording import own_sentence
 from webhook.intake.read import Outside, read_job
 from webhook.intake.references import references
 from webhook.model.job import Coupling, PatchShape, TrainingJob, writes
@@ -282,14 +283,14 @@ def test_a_variable_in_a_patch_of_another_container_is_read_there() -> None:
 def test_a_fault_is_named_where_it_is_written(source: Json, said: str) -> None:
     found = read_job(source, kind=TRAIN_JOB, namespace="team-a", user=User(), surroundings=in_view(runtime(node())))
     assert isinstance(found, Outside)
-    assert [one.facts["problem"] for one in found.findings] == [said]
+    assert [own_sentence(one) for one in found.findings] == [said]
 
 
 def test_a_fault_in_the_runtime_is_named_with_it() -> None:
     seen = in_view(runtime(node(job={"pod": {"tolerations": "all"}})))
     found = read_job(train_job(), kind=TRAIN_JOB, namespace="team-a", user=User(), surroundings=seen)
     assert isinstance(found, Outside)
-    assert found.findings[0].facts["problem"] == (
+    assert own_sentence(found.findings[0]) == (
         f'ClusterTrainingRuntime torch: {POD}.tolerations: expected a list, got "all"'
     )
 

@@ -3,6 +3,7 @@
 import pytest
 
 from tests.unit.intake.jobs import Json, container, job
+from webhook.answer.wording import own_sentence
 from webhook.catalog.workloads import workloads
 from webhook.intake.commands import invocations
 from webhook.intake.coupling import read_coupling
@@ -44,7 +45,7 @@ def disagreeing(*command: str, pods: int = 4, gpus: int = 2, **fields: Json) -> 
     roles, told = spoken(job(container(*command, gpus=gpus, **fields), pods=pods))
     found = disagreements(roles, told)
     assert {finding.code for finding in found} <= {"SST103"}
-    return [str(finding.facts["problem"]) for finding in found]
+    return [own_sentence(finding) for finding in found]
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@ from typing import Any
 import pytest
 
 from tests.unit.intake.jobs import GPU, JOB, container, outside, template
+from webhook.answer.wording import own_sentence
 from webhook.model.request import Kind
 
 STRANGE = Kind("example.com", "v1", "Trainer")
@@ -54,4 +55,4 @@ def test_depth_without_end_is_not_followed() -> None:
 
 def test_an_object_that_is_no_map_is_outside() -> None:
     (finding,) = outside([], JOB).findings
-    assert finding.facts["problem"] == ": expected a map, got a list"
+    assert own_sentence(finding) == ": expected a map, got a list"

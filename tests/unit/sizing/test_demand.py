@@ -3,6 +3,7 @@
 import pytest
 
 from tests.samples import Json, job, pod, pytorchjob
+from webhook.answer.wording import phrase
 from webhook.intake.read import read_job
 from webhook.model.demand import UNKNOWN_DEMAND, DemandSource, bound
 from webhook.model.job import TrainingJob
@@ -93,7 +94,7 @@ def test_what_a_known_trainer_is_told_of_a_known_model_is_estimated() -> None:
     assert demand.high_mib is not None
     assert 0 < demand.low_mib < demand.likely_mib < demand.high_mib
     assert demand.may_deny
-    assert any("full fine-tuning" in one for one in demand.assumptions)
+    assert any("full fine-tuning" in phrase(one) for one in demand.assumptions)
 
 
 def test_a_declared_figure_goes_before_an_estimate() -> None:
@@ -148,7 +149,7 @@ def test_a_vision_model_that_nobody_measured_is_bounded_and_one_that_was_is_esti
     assert unknown.missing == "samestep.dev/memory-per-device"
     known = sized(pytorchjob(trains(*flags, "--model_name_or_path=microsoft/resnet-50"))).demand
     assert (known.source, known.may_deny) == (DemandSource.ESTIMATED, False)
-    assert known.assumptions[0].startswith("measured by others: 224 pixels")
+    assert phrase(known.assumptions[0]).startswith("measured by others: 224 pixels")
     again = sized(pytorchjob(trains(*flags, "--gradient_checkpointing", "--model_name_or_path=microsoft/resnet-50")))
     assert again.demand.source is DemandSource.BOUND
 
@@ -166,7 +167,7 @@ def test_the_policys_table_counts_fixed_and_per_sample() -> None:
     demand = sized(pytorchjob(trains(*RESNET, "--micro-batch-size=64")), TABLE).demand
     assert (demand.low_mib, demand.likely_mib, demand.high_mib) == (2150.4 + 64 * 96,) * 3
     assert (demand.source, demand.may_deny) == (DemandSource.TABLED, True)
-    assert demand.assumptions == ("memory.declared[0] of the policy",)
+    assert (*map(phrase, demand.assumptions),) == ("memory.declared[0] of the policy",)
 
 
 def test_a_batch_that_may_be_of_all_ranks_makes_the_table_an_interval() -> None:

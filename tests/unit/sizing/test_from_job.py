@@ -3,6 +3,7 @@
 import pytest
 
 from tests.unit.intake.jobs import PYTORCH_JOB, Json, container, job, pytorch_job, read
+from webhook.answer.wording import phrase
 from webhook.sizing.from_job import Sizable, Unsizable, training_of
 from webhook.sizing.measured import MeasuredRun
 from webhook.sizing.training import Checkpointing, Loss, Method, Offload, Optimizer, Parallel, Precision
@@ -29,8 +30,8 @@ def test_a_70b_model_with_fsdp_over_16_devices_needs_more_than_32_gb_and_may_nee
     assert isinstance(found, Sizable)
     assert found.may_deny
     assert (found.training.parallel, found.training.world_size) == (Parallel.FSDP, 16)
-    assert "assumes full fine-tuning: no adapter flag" in found.assumptions
-    assert "assumes adamw: the default of Hugging Face Trainer" in found.assumptions
+    assert "assumes full fine-tuning: no adapter flag" in assumed(found)
+    assert "assumes adamw: the default of Hugging Face Trainer" in assumed(found)
     usable_5090, usable_pro_6000 = 32_607 - 640, 97_887 - 640
     estimate = found.estimate()
     assert usable_5090 < estimate.low_mib < usable_pro_6000
@@ -111,7 +112,7 @@ def test_adapters_are_read_from_their_flags_or_their_trainer() -> None:
     assert sizable(*RUN, *LLAMA, "--load_in_4bit", "True", "--use_peft", "True").training.method is Method.QLORA
     factory = sizable(*RUN, *LLAMA, "--stage", "sft")
     assert factory.training.method is Method.LORA
-    assert "assumes LoRA: the default of LLaMA-Factory" in factory.assumptions
+    assert "assumes LoRA: the default of LLaMA-Factory" in assumed(factory)
 
 
 @pytest.mark.parametrize("order", [1, -1])
@@ -167,21 +168,21 @@ def test_precision_follows_from_autocast_and_from_how_weights_are_loaded(
 
 
 def test_bf16_alone_says_what_it_assumes() -> None:
-    assert BF16 in sizable(*RUN, *LLAMA, "--bf16").assumptions
-    assert BF16 not in sizable(*RUN, *LLAMA, "--bf16", "--torch_dtype", "bfloat16").assumptions
+    assert BF16 in assumed(sizable(*RUN, *LLAMA, "--bf16"))
+    assert BF16 not in assumed(sizable(*RUN, *LLAMA, "--bf16", "--torch_dtype", "bfloat16"))
 
 
 def test_the_loss_over_all_logits_is_told_or_assumed() -> None:
     both = "assumes the loss over chunks of the logits at the low end, over all at the high end"
-    assert both in sizable(*RUN, *LLAMA).assumptions
+    assert both in assumed(sizable(*RUN, *LLAMA))
     told = sizable(*RUN, *LLAMA, "--loss_type", "nll")
-    assert (told.training.loss, both in told.assumptions) == (Loss.WHOLE, False)
+    assert (told.training.loss, both in assumed(told)) == (Loss.WHOLE, False)
     assert sizable(*RUN, *LLAMA, "--loss_type", "chunked_nll").training.loss is Loss.CHUNKED
     assert sizable(*RUN, *LLAMA, "--use_liger_kernel").training.loss is Loss.FUSED
     factory = sizable(*RUN, *LLAMA, "--stage", "sft")
-    assert "assumes the loss over whole logits: no flag of a chunked or fused one" in factory.assumptions
+    assert "assumes the loss over whole logits: no flag of a chunked or fused one" in assumed(factory)
     assert factory.training.checkpointing is Checkpointing.FULL
-    assert both not in sizable(*RUN, "--model_name_or_path", "bert-base-uncased").assumptions
+    assert both not in assumed(sizable(*RUN, "--model_name_or_path", "bert-base-uncased"))
 
 
 def test_chunks_make_the_low_end_leaner_and_leave_the_high_end() -> None:
@@ -240,7 +241,11 @@ def test_a_diffusion_model_that_was_measured_is_sized_by_that() -> None:
     model = "--pretrained_model_name_or_path=stabilityai/stable-diffusion-2-1"
     found = training(*script, model)
     assert isinstance(found, MeasuredRun)
-    assert "512 pixels" in found.assumptions[0]
+    assert "512 pixels" in phrase(found.assumptions[0])
     again = training(*script, model, "--gradient_checkpointing")
     assert isinstance(again, Unsizable)
     assert again.why == "stabilityai/stable-diffusion-2-1 is a diffusion model: what a sample takes is not known"
+
+
+def assumed(found: Sizable) -> list[str]:
+    return [phrase(one) for one in found.assumptions]

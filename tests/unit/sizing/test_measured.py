@@ -2,6 +2,7 @@
 
 import pytest
 
+from webhook.answer.wording import phrase
 from webhook.catalog.models import OtherModel, models
 from webhook.sizing.measured import MeasuredRun, measured_run
 from webhook.sizing.training import Precision
@@ -52,7 +53,7 @@ def test_a_precision_that_is_not_told_spans_all_that_were_measured() -> None:
 
 def test_it_says_what_was_measured_and_never_denies() -> None:
     found = run("resnet50", 64)
-    assert found.assumptions == ("measured by others: 224 pixels, fp16 autocast, SGD, channels last",)
+    assert (*map(phrase, found.assumptions),) == ("measured by others: 224 pixels, fp16 autocast, SGD, channels last",)
     assert not found.may_deny
 
 
