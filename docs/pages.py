@@ -117,8 +117,9 @@ def _cli() -> str:
     return page(
         "webhook/cli",
         "# Command line",
-        "Exit status of every command: 0 it worked, 2 wrong usage or input that could not be read. `samestep check` "
-        "exits with 1 where a job was denied.",
+        "Exit status of every command: 0 it worked, 2 wrong usage or input that could not be read; 1 where "
+        "`samestep check` denies a job, `samestep test` is not as expected, or `samestep lint` finds an error. "
+        "As a plugin of kubectl the program is `kubectl samestep`.",
         *(f"## {ctx.command_path}\n\n```text\n{_help(ctx)}\n```" for ctx in contexts),
     )
 
@@ -138,8 +139,9 @@ def _policy() -> str:
         "comment in the first line: `# yaml-language-server: $schema=../schemas/trainingpolicy_v1alpha1.json`.",
         _kind(
             TrainingPolicy,
-            "A file with one `TrainingPolicy`, or a directory that holds one, is what `samestep check --policies` "
-            "takes. Custom resources of this kind are not read yet. Without a policy the defaults below apply; "
+            "Files, or a directory of files, are what `--policies` of the commands takes; `samestep serve` follows "
+            "them, and the objects of a cluster ([how](../how-to/change-policies-live.md)). Without a policy the "
+            "defaults below apply; "
             "[policies/one-model-per-job.yaml](../../policies/one-model-per-job.yaml) is the same written out. "
             "[How to teach Samestep your own kind](../how-to/teach-a-kind.md) shows an entry of `kinds`.",
         ),
@@ -153,7 +155,9 @@ def _policy() -> str:
             "Custom resources, and files with `--fleet`. [The catalog](accelerators.md) is what they add to.",
         ),
         _kind(
-            PolicyTest, "A file, `*.test.yaml`, beside the policies. Paths start at its folder. No command runs it yet."
+            PolicyTest,
+            "A file, `*.test.yaml`, beside the policies. Paths start at its folder. "
+            "[How to test policies](../how-to/test-policies.md) shows how they are run.",
         ),
     )
 

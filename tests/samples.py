@@ -14,6 +14,7 @@ from webhook.model.fleet import Fleet
 from webhook.model.policy import Policy
 from webhook.model.queues import NO_QUEUES, Queues
 from webhook.model.request import Kind, Request, Stage, User
+from webhook.model.rules import Namespaces, Rules
 from webhook.model.surroundings import NOTHING_IN_VIEW, Surroundings
 from webhook.model.verdict import Review
 from webhook.model.world import World
@@ -92,6 +93,8 @@ def ask(
     surroundings: Surroundings = NOTHING_IN_VIEW,
     queues: Queues = NO_QUEUES,
     tell: Tell = untold,
+    rules: Rules | None = None,
+    namespaces: Namespaces | None = None,
 ) -> Review:
     """The review of a CREATE, or of an UPDATE where there is an old object."""
     group, _, version = obj["apiVersion"].rpartition("/")
@@ -107,7 +110,8 @@ def ask(
     )
     if known is None or isinstance(known, list):
         known = fleet(demo_nodes() if known is None else known)
-    return review(request, World(known, policy or Policy(), surroundings, queues=queues), tell)
+    world = World(known, policy or Policy(), surroundings, rules=rules, namespaces=namespaces or {}, queues=queues)
+    return review(request, world, tell)
 
 
 def patched(outcome: Review) -> Json:

@@ -3,8 +3,10 @@
 from dataclasses import replace
 
 from webhook.catalog.codes import action_of
-from webhook.decision.decide import Case, decide
+from webhook.decision.decide import Case
 from webhook.decision.notes import Tell, untold
+from webhook.decision.pooled import decide_pooled
+from webhook.decision.pools import lacking
 from webhook.decision.scope import Treatment
 from webhook.decision.suggest import suggest
 from webhook.decision.update import decide_update
@@ -20,8 +22,10 @@ from webhook.model.job import TrainingJob
 from webhook.model.paths import dotted
 from webhook.model.policy import Policy
 from webhook.model.request import Object, Request, Stage
+from webhook.model.rules import Namespaces, Rules
 from webhook.model.verdict import Decision, Review, Verdict
 from webhook.model.world import World
+from webhook.policy.matching import pools_for
 from webhook.policy.ruling import NOBODY, candidates, gate, language, rule
 from webhook.sizing.demand import size
 
@@ -87,9 +91,14 @@ def _review(request: Request, world: World, depth: int = 0, tell: Tell = untold)
         promises=world.promises,
         grouped=bool(job.group),
         queued=world.queued,
+        queues=world.queues,
         tell=tell,
+        pools_in_view=world.rules is not None,
     )
-    decision = _decide(request, case, old if isinstance(old, TrainingJob) else None)
+    decided_before = old if isinstance(old, TrainingJob) else None
+    if world.rules is not None and world.rules.pools:
+        case = _with_pools(case, request, world.rules, world.namespaces, decided_before)
+    decision = _decide(request, case, decided_before)
     decision = replace(decision, findings=(*decision.findings, *_of_the_job(case)))
     gated = gate(decision, ruling, before)
     return Review(
@@ -106,6 +115,20 @@ def _review(request: Request, world: World, depth: int = 0, tell: Tell = untold)
     )
 
 
+def _with_pools(case: Case, request: Request, rules: Rules, namespaces: Namespaces, old: TrainingJob | None) -> Case:
+    """The case with the pools that the job may be given, and the one that it is in already.
+
+    Its record alone is no evidence: the selectors and tolerations have to be there. An UPDATE may come from someone
+    else, a controller say, so whoever may use the pool is not asked again.
+    """
+    pools = pools_for(request, rules, namespaces)
+    among, given_to = (rules.pools, old) if old is not None else (pools, case.job)
+    kept = next((one for one in among if one.name == given_to.given), None)
+    if kept is not None and not lacking(given_to, kept, created=False).lacks_nothing:
+        kept = None
+    return replace(case, pools=pools, kept_in=kept)
+
+
 def _decide(request: Request, case: Case, old: TrainingJob | None) -> Decision:
     if old is not None:
         by_service_account = request.user.name.startswith("system:serviceaccount:")
@@ -113,7 +136,7 @@ def _decide(request: Request, case: Case, old: TrainingJob | None) -> Decision:
         if request.stage is Stage.VALIDATE and decision.verdict is Verdict.PIN:
             return check_created(case)
         return decision
-    return check_created(case) if request.stage is Stage.VALIDATE else decide(case)
+    return check_created(case) if request.stage is Stage.VALIDATE else decide_pooled(case)
 
 
 def _of_the_job(case: Case) -> tuple[Finding, ...]:
@@ -176,7 +199,7 @@ def _checked(request: Request, world: World, wrapper: Wrapper, depth: int) -> Re
     outside = _outside(request, world, f"{request.kind} holds jobs that are decided when they are created", findings)
     if told is None:
         return outside
-    decision = replace(told.decision, verdict=Verdict.ADMIT, pin=None, findings=findings)
+    decision = replace(told.decision, verdict=Verdict.ADMIT, pin=None, given=None, findings=findings)
     outside = replace(outside, policy=told.policy, language=told.language)
     # What has no name of its own yet is told by the wrapper's.
     job = told.job and replace(told.job, name=told.job.name or name_of(request.object))

@@ -1,8 +1,10 @@
-"""What policies cost: one that matches alone beside 500 of which it is one, and what a condition adds.
+"""What policies cost: one that matches alone beside 500 of which it is one, and what a condition adds; and what pools
+do: ten, of which the first, or only the last, is for the job, or none for its namespace.
 
 All are measured interleaved in one process, so that ratios hold on a noisy machine. `python -m tests.bench.policies`.
 """
 
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 
@@ -10,16 +12,19 @@ from rich.console import Console
 from rich.table import Table
 
 from tests.bench.review import fleet_of, measure, sized_job
-from webhook.model.placement import Operator, Requirement
+from webhook.model.placement import Operator, Requirement, Toleration
 from webhook.model.policy import Condition, LabelSelector, Match, Policy
 from webhook.model.request import Kind, Request, User
-from webhook.model.rules import Rules
+from webhook.model.rules import AcceleratorPool, Rules
 from webhook.model.verdict import Verdict
 from webhook.model.world import World
 from webhook.review import review
 
 MANY = 500
 NAMESPACES = {"team-0": {"team": "team-0", "env": "prod"}}
+GPU_NODES: LabelSelector = (Requirement("nvidia.com/gpu.present", Operator.IN, ("true",)),)
+OTHER_NODES: LabelSelector = (Requirement("nvidia.com/gpu.present", Operator.DOES_NOT_EXIST),)
+FEW_NODES: LabelSelector = (Requirement("kubernetes.io/hostname", Operator.IN, ("node-00000",)),)
 CONDITION = Condition("c", "object.metadata.?labels['app'].orValue('') != 'notebook' && job.devices > 0")
 
 
@@ -39,6 +44,14 @@ def main() -> None:
             tuple(replace(one, match=Match(conditions=(CONDITION,))) for one in teams)
         ),
     }
+    first = AcceleratorPool("p0", GPU_NODES, namespaces=label("team-0"), tolerations=(Toleration("gpu", "Exists"),))
+    pools = {
+        "the first of 10 pools": (first, *named(range(1, 10), GPU_NODES)),
+        "the last of 10 pools, the others of other nodes": (*named(range(9), OTHER_NODES), replace(first, order=1)),
+        "the last of 10 pools, the others too small": (*named(range(9), FEW_NODES), replace(first, order=1)),
+        "none of 10 pools, for other namespaces": named(range(1, 11), GPU_NODES, label("team-1")),
+    }
+    rules |= {name: Rules(teams[:1], pools=ten) for name, ten in pools.items()}
     fleet = fleet_of(100)
     table = Table("what", "median µs", "against one alone", box=None)
     for size in (6 << 10, 100 << 10):
@@ -51,6 +64,10 @@ def main() -> None:
         for name, median in medians.items():
             table.add_row(f"{size >> 10} KiB: {name}", f"{median * 1e6:.0f}", f"{median / base:.2f}")
     Console(width=100).print(table)
+
+
+def named(numbers: Iterable[int], nodes: LabelSelector, namespaces: LabelSelector = ()) -> tuple[AcceleratorPool, ...]:
+    return tuple(AcceleratorPool(f"p{number}", nodes, namespaces=namespaces) for number in numbers)
 
 
 def label(team: str) -> LabelSelector:

@@ -8,6 +8,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tests.properties.strategies import CASES, POLICIES, Case
+from tests.properties.test_pools import pools
 from tests.samples import USER
 from webhook.answer.document import document
 from webhook.answer.response import admission_response, patch
@@ -91,6 +92,7 @@ RULES = st.builds(
     Rules,
     policies=policies(),
     never_good=st.lists(st.just("broken"), max_size=1).map(tuple),
+    pools=st.just(()) | pools(),
     exceptions=st.lists(EXCEPTIONS, max_size=3).map(tuple),
 )
 

@@ -40,6 +40,7 @@ def document(review: Review, source: str) -> dict[str, Any]:
         "policy": review.policy.name,
         "outside": review.because or None,
         "pin": {"key": pin.key, "values": list(pin.values)} if pin else None,
+        "acceleratorPool": decision.pool_name or None,
         "models": [model.product for model in decision.models],
         "straggler": _straggler(decision.straggler) if decision.straggler else None,
         "patch": patch(review),

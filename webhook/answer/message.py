@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 
 from webhook.answer.texts import texts
 from webhook.answer.width import columns, padded
-from webhook.answer.wording import assumptions, gib, one_line, sentence, slowed, wanted
+from webhook.answer.wording import assumptions, gib, one_line, sentence, slowed, told_pool, wanted
 from webhook.catalog.codes import action_of
 from webhook.model.finding import Action, Finding
 from webhook.model.policy import FleetShown
@@ -26,25 +26,25 @@ _MODELS = (6, 4, 2)
 def message(review: Review) -> str:
     """The whole message of a denial, lines joined by newlines."""
     leading = leading_finding(review)
-    basis = leading.code == "SST201" and bool(review.demand.assumptions)
+    aside = _aside(leading, review)
     whole = ""
     # What a long message does without, the least useful first.
-    for models, with_basis in [*((models, basis) for models in _MODELS), (_MODELS[-1], False)]:
-        whole = "\n".join(_lines(leading, review, models, with_basis))
+    for models, told in [*((models, aside) for models in _MODELS), (_MODELS[-1], "")]:
+        whole = "\n".join(_lines(leading, review, models, told))
         if len(whole.encode("utf-8", "replace")) < _BYTES:
             break
     return whole
 
 
-def _lines(leading: Finding, review: Review, models: int, with_basis: bool) -> Iterator[str]:  # noqa: FBT001
+def _lines(leading: Finding, review: Review, models: int, aside: str) -> Iterator[str]:
     words = texts(review.language)
     yield _first(leading, review)
     if leading.code in _TABLE and review.policy.fleet_shown is not FleetShown.NONE:
         yield ""
         yield from (f"  {row}" for row in _table(review, models))
-    if with_basis:
+    if aside:
         yield ""
-        yield one_line(words["basis"][review.demand.source].format(assumptions=assumptions(review)))
+        yield aside
     slowing = review.decision.straggler
     if slowing is not None and leading.code in _MIXED and review.policy.fleet_shown is not FleetShown.NONE:
         yield ""
@@ -53,7 +53,19 @@ def _lines(leading: Finding, review: Review, models: int, with_basis: bool) -> I
         yield ""
         yield words["suggestions"]["header"]
         yield from (f"  - {line}" for line in ways)
-    yield one_line(words["end"].format(policy=review.policy.name, code=leading.code))
+    pool = told_pool(review)
+    yield one_line(words["end_pool" if pool else "end"].format(policy=review.policy.name, pool=pool, code=leading.code))
+
+
+def _aside(leading: Finding, review: Review) -> str:
+    """What the figures rest on, or why one model is asked for where others are there; empty for nothing of it."""
+    words = texts(review.language)
+    if leading.code == "SST201" and review.demand.assumptions:
+        return one_line(words["basis"][review.demand.source].format(assumptions=assumptions(review)))
+    shown = review.policy.fleet_shown is not FleetShown.NONE
+    if leading.code == "SST401" and not leading.variant and shown and len(review.decision.pool.candidates) > 1:
+        return str(words["why"]["one_model"])
+    return ""
 
 
 def _first(leading: Finding, review: Review) -> str:

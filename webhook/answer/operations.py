@@ -1,53 +1,107 @@
-"""A pin as RFC 6902 operations: few, and none that replaces what a person wrote."""
+"""A pin, and what comes with a pool, as RFC 6902 operations: few, and none that replaces what a person wrote."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace as changed
 from typing import Any
 
-from webhook.decision.pin import by_selector, narrowed
+from webhook.decision.pin import by_selector
 from webhook.model.job import Overlay, PatchShape, PinPatches, Role, TrainingJob
-from webhook.model.patch import AFFINITY_TERMS, JOBS_IN_PATCH, MANAGER, POD_IN_JOB, Operation, add, replace
-from webhook.model.placement import Operator, Pointer, Requirement, Term
+from webhook.model.patch import AFFINITY_TERMS, JOBS_IN_PATCH, MANAGER, POD_IN_JOB, Operation, add, pointer, replace
+from webhook.model.placement import Operator, Pointer, Requirement, Term, Toleration
 from webhook.model.policy import Policy
-from webhook.model.verdict import Pin
+from webhook.model.verdict import Addition, Given, Pin
 
 RECORD = "samestep.dev/pinned"
+_ANNOTATIONS: Pointer = ("metadata", "annotations")
 
 
-def operations(job: TrainingJob, pin: Pin, policy: Policy) -> list[Operation]:
-    """The operations that write `pin` into the job's roles, and its record into the annotations."""
+def operations(
+    job: TrainingJob, pin: Pin | None, policy: Policy, *, given: Given | None = None, pool: str = ""
+) -> list[Operation]:
+    """The operations that write `pin`, and what is `given` with the pool called so, into the job's roles, and the
+    record of both into the annotations."""
+    added = _added(job, pin, given)
     if job.pin_patches is not None:
-        written = _into_patches(job, job.pin_patches, pin)
+        written = _into_patches(job, job.pin_patches, pin, added)
     else:
-        write = _move if pin.moved_from else _narrow
-        written = [operation for index in pin.roles for operation in write(job.roles[index], pin)]
-        if (also := pin.beside) is not None:
-            done = {index: narrowed(job.roles[index], pin) for index in pin.roles}
-            written += (one for index in also.roles for one in _narrow(done.get(index, job.roles[index]), also))
+        moved = _moved(job, pin) if pin is not None and pin.moved_from else []
+        written = [*moved, *(one for index, addition in added.items() for one in _add(job.roles[index], addition))]
+    if given is not None and given.queue is not None:
+        written += [add(slot.at, _nested(slot.below, given.queue.name)) for slot in given.slots]
     # Without a name there may be no metadata at all. No API server stores such an object: there is nothing to remember.
     nowhere = not job.name and not job.annotations_are_a_map
-    return written if nowhere or not pin.ours else [*written, _record(job, pin, policy)]
+    ours = pin if pin is not None and pin.ours else None
+    if nowhere or not (ours or pool):
+        return written
+    # A Pod's queue may have made the map already.
+    there = job.annotations_are_a_map or any(one["path"] == pointer(_ANNOTATIONS) for one in written)
+    return [*written, _record(ours, policy, pool, there=there)]
 
 
-def _narrow(role: Role, pin: Pin) -> list[Operation]:
-    """nodeSelector for one value, required affinity for several; ANDed with everything that is there."""
-    if by_selector(role, pin.key, pin.values):
-        path = (*role.spec, "nodeSelector")
-        value = pin.values[0]
-        there = role.placement.node_selector_is_a_map
-        return [add((*path, pin.key), value) if there else add(path, {pin.key: value})]
+def _added(job: TrainingJob, pin: Pin | None, given: Given | None) -> dict[int, Addition]:
+    """By role, what the pool and the pin add to it: nodeSelector for one value, required affinity for several."""
+    added = dict(given.additions) if given is not None else {}
+    for new in _new(pin):
+        for index in new.roles:
+            one = added.get(index, Addition())
+            if by_selector(job.roles[index], new.key, new.values) and new.key not in dict(one.selector):
+                added[index] = one._replace(selector=(*one.selector, (new.key, new.values[0])))
+            else:
+                ours = Requirement(new.key, Operator.IN, new.values)
+                added[index] = one._replace(expressions=(*one.expressions, ours))
+    return dict(sorted(added.items()))
+
+
+def _new(pin: Pin | None) -> Iterator[Pin]:
+    """What of a pin, and of what stands beside it, takes the place of nothing."""
+    if pin is not None and not pin.moved_from:
+        yield pin
+    if pin is not None and pin.beside is not None:
+        yield pin.beside
+
+
+def _add(role: Role, addition: Addition) -> list[Operation]:
+    """ANDed with everything that is there."""
+    written = _selecting(role, addition.selector) if addition.selector else []
+    if addition.expressions:
+        written += _expressing(role, addition.expressions)
+    if addition.tolerations:
+        written += _tolerating(role, addition.tolerations)
+    if addition.scheduler:
+        written.append(add((*role.spec, "schedulerName"), addition.scheduler))
+    return written
+
+
+def _selecting(role: Role, selector: Iterable[tuple[str, str]]) -> list[Operation]:
+    path = (*role.spec, "nodeSelector")
+    if role.placement.node_selector_is_a_map:
+        return [add((*path, key), value) for key, value in selector]
+    return [add(path, dict(selector))]
+
+
+def _expressing(role: Role, expressions: Iterable[Requirement]) -> list[Operation]:
+    spelled = [*map(_spelled, expressions)]
     if not role.placement.terms:
-        return [_new_terms(role, _narrowed_terms(role, pin))]
+        return [_new_terms(role, _narrowed_terms(role, spelled))]
     # Terms are ORed, so each must be narrowed (gardener#7166); an empty one matches nothing and stays empty.
-    terms = (*role.spec, *AFFINITY_TERMS)
-    return [
-        add((*terms, index, "matchExpressions", "-"), _requirement(pin))
-        if term.expressions_are_a_list
-        else add((*terms, index, "matchExpressions"), [_requirement(pin)])
-        for index, term in enumerate(role.placement.terms)
-        if not term.empty
-    ]
+    written = []
+    for index, term in enumerate(role.placement.terms):
+        path = (*role.spec, *AFFINITY_TERMS, index, "matchExpressions")
+        if not term.empty and term.expressions_are_a_list:
+            written += [add((*path, "-"), one) for one in spelled]
+        elif not term.empty:
+            written.append(add(path, spelled))
+    return written
+
+
+def _tolerating(role: Role, tolerations: Iterable[Toleration]) -> list[Operation]:
+    path, spelled = (*role.spec, "tolerations"), [*map(_spelled_toleration, tolerations)]
+    return [add((*path, "-"), one) for one in spelled] if role.placement.tolerations else [add(path, spelled)]
+
+
+def _moved(job: TrainingJob, pin: Pin) -> list[Operation]:
+    return [operation for index in pin.roles for operation in _move(job.roles[index], pin)]
 
 
 def _move(role: Role, pin: Pin) -> list[Operation]:
@@ -63,7 +117,9 @@ def _move(role: Role, pin: Pin) -> list[Operation]:
     ]
 
 
-def _into_patches(job: TrainingJob, patches: PinPatches, pin: Pin) -> list[Operation]:
+def _into_patches(
+    job: TrainingJob, patches: PinPatches, pin: Pin | None, added: Mapping[int, Addition]
+) -> list[Operation]:
     """In what the object lays over its runtime: where that has a place for the role, there; else in an entry of ours.
 
     Ours is the first: what a later one says of the same key stands, as it would without us, and where a queue adds
@@ -71,25 +127,54 @@ def _into_patches(job: TrainingJob, patches: PinPatches, pin: Pin) -> list[Opera
     """
     written: list[Operation] = []
     made: dict[str, dict[str, Any]] = {}
-    for index in pin.roles:
+    for index in pin.roles if pin is not None and pin.moved_from else ():
         role = job.roles[index]
         over = role.overlay or Overlay()
-        selects = by_selector(role, pin.key, pin.values, moves=bool(pin.moved_from))
-        # Of affinity the one whose terms are in force, if that is in the object.
+        selects = pin is not None and by_selector(role, pin.key, pin.values, moves=True)
         at = over.at if selects or over.terms_at is None else over.terms_at
-        if at is None:
-            made[role.name] = _pod(role, pin)
-        elif pin.moved_from:
+        if pin is not None and at is not None:
             written += _move(changed(role, spec=at), pin)
-        elif not selects and at != over.terms_at:
-            depth = changed(role.placement, affinity_depth=over.affinity_depth)
-            written.append(_new_terms(changed(role, spec=at, placement=depth), _narrowed_terms(role, pin)))
-        else:
-            place = changed(role.placement, node_selector_is_a_map=over.node_selector is not None)
-            written += _narrow(changed(role, spec=at, placement=place), pin)
+    for index, addition in added.items():
+        role = job.roles[index]
+        operations, pod = _over(role, role.overlay or Overlay(), addition)
+        written += operations
+        if pod:
+            made[role.name] = pod
     # Roles may share an entry: what is written there is written once.
     once = [one for index, one in enumerate(written) if one not in written[:index]]
     return [*once, *(_entries(patches, made) if made else ())]
+
+
+def _over(role: Role, over: Overlay, addition: Addition) -> tuple[list[Operation], dict[str, Any]]:
+    """What is written into entries that are there, and the pod spec of an entry that is to be made."""
+    written: list[Operation] = []
+    pod: dict[str, Any] = {}
+    if addition.selector:
+        if over.at is None:
+            pod["nodeSelector"] = dict(addition.selector)
+        else:
+            place = changed(role.placement, node_selector_is_a_map=over.node_selector is not None)
+            written += _selecting(changed(role, spec=over.at, placement=place), addition.selector)
+    # Of affinity and tolerations, the entry whose list is in force, if that is in the object. Elsewhere the whole list
+    # is written: one takes the place of the other.
+    if addition.expressions:
+        terms = _narrowed_terms(role, [*map(_spelled, addition.expressions)])
+        if over.terms_at is not None:
+            written += _expressing(changed(role, spec=over.terms_at), addition.expressions)
+        elif over.at is None:
+            pod[AFFINITY_TERMS[0]] = _nested(AFFINITY_TERMS[1:], terms)
+        else:
+            depth = changed(role.placement, affinity_depth=over.affinity_depth)
+            written.append(_new_terms(changed(role, spec=over.at, placement=depth), terms))
+    if addition.tolerations:
+        whole = [*map(_spelled_toleration, (*role.placement.tolerations, *addition.tolerations))]
+        if over.tolerations_at is not None:
+            written += _tolerating(changed(role, spec=over.tolerations_at), addition.tolerations)
+        elif over.at is None:
+            pod["tolerations"] = whole
+        else:
+            written.append(add((*over.at, "tolerations"), whole))
+    return written, pod
 
 
 def _entries(patches: PinPatches, pods: Mapping[str, dict[str, Any]]) -> Iterator[Operation]:
@@ -127,32 +212,22 @@ def _first(patches: PinPatches, at: Pointer, entries: list[dict[str, Any]]) -> l
     return [add((*at, 0), entry) for entry in reversed(entries)]
 
 
-def _pod(role: Role, pin: Pin) -> dict[str, Any]:
-    if by_selector(role, pin.key, pin.values):
-        return {"nodeSelector": {pin.key: pin.values[0]}}
-    return {AFFINITY_TERMS[0]: _nested(AFFINITY_TERMS[1:], _narrowed_terms(role, pin))}
-
-
-def _nested(path: tuple[str, ...], value: Any) -> Any:  # noqa: ANN401 - JSON
+def _nested(path: Pointer, value: Any) -> Any:  # noqa: ANN401 - JSON
     for step in reversed(path):
         value = {step: value}
     return value
 
 
-def _requirement(pin: Pin) -> dict[str, Any]:
-    return {"key": pin.key, "operator": "In", "values": list(pin.values)}
-
-
-def _narrowed_terms(role: Role, pin: Pin) -> list[dict[str, Any]]:
+def _narrowed_terms(role: Role, more: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The terms in force, each narrowed, as they are written where there are none yet."""
     terms = role.placement.terms or ()
-    return [_written(term, _requirement(pin)) for term in terms] or [{"matchExpressions": [_requirement(pin)]}]
+    return [_written(term, more) for term in terms] or [{"matchExpressions": more}]
 
 
-def _written(term: Term, more: dict[str, Any]) -> dict[str, Any]:
+def _written(term: Term, more: list[dict[str, Any]]) -> dict[str, Any]:
     if term.empty:
         return {}
-    expressions = [*map(_spelled, term.expressions), more]
+    expressions = [*map(_spelled, term.expressions), *more]
     fields = {"matchFields": [*map(_spelled, term.fields)]} if term.fields else {}
     return {"matchExpressions": expressions, **fields}
 
@@ -168,9 +243,15 @@ def _new_terms(role: Role, terms: list[dict[str, Any]]) -> Operation:
     return add((*role.spec, *AFFINITY_TERMS[: depth + 1]), _nested(AFFINITY_TERMS[depth + 1 :], terms))
 
 
-def _record(job: TrainingJob, pin: Pin, policy: Policy) -> Operation:
+def _spelled_toleration(one: Toleration) -> dict[str, Any]:
+    said = {"key": one.key, "operator": one.operator, "value": one.value, "effect": one.effect}
+    spelled: dict[str, Any] = {name: text for name, text in said.items() if text}
+    return spelled if one.seconds is None else {**spelled, "tolerationSeconds": one.seconds}
+
+
+def _record(pin: Pin | None, policy: Policy, pool: str, *, there: bool) -> Operation:
     """The pin record holds no time and no counter: GitOps tools would see the object change for ever."""
-    record = json.dumps({"key": pin.key, "values": list(pin.values), "policy": policy.name}, separators=(",", ":"))
-    if job.annotations_are_a_map:
-        return add(("metadata", "annotations", RECORD), record)
-    return add(("metadata", "annotations"), {RECORD: record})
+    of_pin = {"key": pin.key, "values": list(pin.values)} if pin is not None else {}
+    of_pool = {"pool": pool} if pool else {}
+    record = json.dumps({**of_pin, "policy": policy.name, **of_pool}, separators=(",", ":"))
+    return add((*_ANNOTATIONS, RECORD), record) if there else add(_ANNOTATIONS, {RECORD: record})

@@ -47,9 +47,10 @@ def patch(review: Review) -> list[Operation]:
 
 
 def _operations(review: Review) -> list[Operation]:
-    if review.job is None or review.decision.pin is None:
+    decision = review.decision
+    if review.job is None or (decision.pin is None and decision.given is None):
         return []
-    return operations(review.job, review.decision.pin, review.policy)
+    return operations(review.job, decision.pin, review.policy, given=decision.given, pool=decision.pool_name)
 
 
 def _causes(review: Review) -> list[dict[str, str]]:
@@ -70,6 +71,8 @@ def _audit(review: Review) -> dict[str, str]:
         annotations["codes"] = ",".join(dict.fromkeys(one.code for one in review.decision.findings))
     if review.decision.pin is not None:
         annotations["pin"] = f"{review.decision.pin.key}={','.join(review.decision.pin.values)}"
+    if review.decision.pool_name:
+        annotations["pool"] = review.decision.pool_name
     if review.would_be is Verdict.PIN and review.verdict is not Verdict.PIN:
         annotations["would-be-patch"] = _bounded(orjson.dumps(_operations(review)).decode())
     if review.exceptions:

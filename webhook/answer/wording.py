@@ -108,11 +108,16 @@ def assumptions(review: Review) -> str:
     return "; ".join(map(partial(phrase, language=review.language), review.demand.assumptions))
 
 
+def told_pool(review: Review) -> str:
+    """The AcceleratorPool that the job was decided in; nothing where the policy shows nothing of the fleet."""
+    return review.decision.pool_name if review.policy.fleet_shown is not FleetShown.NONE else ""
+
+
 def _figures(review: Review) -> dict[str, str]:
     """The placeholders that any text may use."""
     job = review.job
     if job is None:
-        return {"job": "", "need": "", "batch": "", "gang": "", "room": ""}
+        return {"job": "", "need": "", "batch": "", "gang": "", "room": "", "in_pool": ""}
     words = texts(review.language)
     declared = job.declared.per_device_mib is not None and review.demand.source is DemandSource.DECLARED
     batch = None if declared else review.micro_batch
@@ -126,6 +131,7 @@ def _figures(review: Review) -> dict[str, str]:
         "need": need(review.demand, review.language),
         "batch": prefix,
         "gang": gang(job, review.language),
+        "in_pool": words["in_pool"].format(pool=pool) if (pool := told_pool(review)) else "",
         "room": words["room"].format(devices=wanted(job)) if roomy else "",
         **_slowed(review.decision.straggler),
     }

@@ -11,7 +11,9 @@ KUEUE, VOLCANO = "Kueue", "Volcano"
 
 class QueueSystem(BaseModel):
     """`nodes` is the node label by whose values a queue of it names nodes, `says_nodes` labels of a job that its nodes
-    carry as well."""
+    carry as well. What of it is written into a job that names no queue is the first label, else the first annotation:
+    of jobs that one of `schedulers` places, or whose kind is of one of `groups`; of all others, that of the
+    system that goes with any scheduler."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -21,6 +23,8 @@ class QueueSystem(BaseModel):
     in_template: bool = False
     nodes: str = ""
     says_nodes: tuple[str, ...] = ()
+    schedulers: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
     source: str
 
 
@@ -37,6 +41,13 @@ def queue_keys() -> frozenset[str]:
     return frozenset(
         key for one in queue_systems() for keys in (one.labels, one.annotations, one.says_nodes) for key in keys
     )
+
+
+def system_of(scheduler: str, group: str) -> QueueSystem:
+    """The system that queues jobs of this API group which this scheduler places."""
+    systems = queue_systems()
+    named = (one for one in systems if scheduler in one.schedulers or (not scheduler and group in one.groups))
+    return next(named, None) or next(one for one in systems if not one.schedulers)
 
 
 def queue_system(name: str) -> QueueSystem:

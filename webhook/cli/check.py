@@ -16,7 +16,7 @@ from webhook.answer.response import patch
 from webhook.answer.warnings import warnings
 from webhook.answer.wording import slowed
 from webhook.cli.documents import Unreadable, parse_all
-from webhook.cli.options import files_option, language_option, policies_option, rules_from
+from webhook.cli.options import accelerators_from, files_option, language_option, policies_option, rules_from
 from webhook.cli.output import dumped
 from webhook.cli.requests import request_of
 from webhook.cli.surroundings import LOOKED_UP
@@ -66,7 +66,7 @@ def check(
     documents, problems = parse_all(files)
     if not tells_of_nodes(fleets, documents):
         raise click.UsageError("no nodes to decide on: give --fleet FILE (kubectl get nodes -o yaml)")
-    world, faults = world_from(documents, fleets, rules_from(policies))
+    world, faults = world_from([*accelerators_from(policies), *documents], fleets, rules_from(policies))
     problems += faults
     items: list[Item] = []
     for one in documents:

@@ -9,7 +9,14 @@ from webhook.answer.examples import examples
 from webhook.catalog.codes import codes
 from webhook.cli.documents import Unreadable, parse_all
 from webhook.cli.explained import listing, show
-from webhook.cli.options import files_option, language_option, policies_option, policy_from, rules_from
+from webhook.cli.options import (
+    accelerators_from,
+    files_option,
+    language_option,
+    policies_option,
+    policy_from,
+    rules_from,
+)
 from webhook.cli.output import dumped
 from webhook.cli.reading import Explained, Reader
 from webhook.cli.requests import request_of
@@ -70,7 +77,7 @@ def _explain_files(
     ctx: click.Context, files: tuple[Path, ...], fleets: tuple[Path, ...], policies: Path | None, output: str
 ) -> None:
     documents, problems = parse_all(files)
-    world, faults = world_from(documents, fleets, rules_from(policies))
+    world, faults = world_from([*accelerators_from(policies), *documents], fleets, rules_from(policies))
     problems += faults
     reader = Reader(world, decided=tells_of_nodes(fleets, documents))
     found: list[tuple[str, Explained]] = []

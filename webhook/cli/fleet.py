@@ -3,7 +3,6 @@
 import sys
 from collections import defaultdict
 from collections.abc import Iterable
-from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -14,24 +13,14 @@ from rich.console import Console
 from rich.table import Table
 
 from webhook.answer.wording import gib
-from webhook.catalog.additions import by_age
-from webhook.cli.documents import Unreadable, parse_all
-from webhook.cli.live import ACCELERATORS, Collection, list_live
-from webhook.cli.options import common_from, files_option, policies_option
+from webhook.cli.documents import Unreadable
+from webhook.cli.fleet_reads import read_files, read_live
+from webhook.cli.options import accelerators_from, common_from, files_option, policies_option
 from webhook.cli.output import dumped
-from webhook.fleet.allocated import read_claim
-from webhook.fleet.build import Used
-from webhook.fleet.pods import Usage
-from webhook.fleet.read import FleetRead, read_fleet
 from webhook.fleet.snapshot import to_objects
 from webhook.fleet.summary import ModelSummary, OddNode, odd_nodes, summarize
-from webhook.intake.pods import PodError, read_pod
 
 _SHOWN = 4
-_NODES = Collection("/api/v1/nodes")
-_SLICES = Collection("/apis/resource.k8s.io/v1/resourceslices", optional=True)
-_CLAIMS = Collection("/apis/resource.k8s.io/v1/resourceclaims", optional=True)
-_PODS = Collection("/api/v1/pods", optional=True)
 
 
 @click.command()
@@ -55,11 +44,11 @@ def fleet(
     snapshot: bool,  # noqa: FBT001 - click passes it by name
 ) -> None:
     """Show the nodes with accelerators: by model, and the odd ones with the reasons."""
-    labels = common_from(policies).model_labels
+    labels, ours = common_from(policies).model_labels, accelerators_from(policies)
     if files:
-        read, problems = _from_files(files, labels)
+        read, problems = read_files(files, labels, ours)
     else:
-        read, problems = _live(kubeconfig, context, labels), []
+        read, problems = read_live(kubeconfig, context, labels, ours), []
     for problem in (*problems, *(Unreadable(place, fault) for place, fault in read.faults)):
         click.echo(f"unreadable: {problem}", err=True)
     if snapshot:
@@ -73,23 +62,6 @@ def fleet(
         else:
             click.echo(dumped(_document(models, odd), output))
     ctx.exit(2 if problems or read.faults else 0)
-
-
-def _from_files(files: Iterable[Path], labels: tuple[str, ...]) -> tuple[FleetRead, list[Unreadable]]:
-    parsed, problems = parse_all(files)
-    documents = [(one.source, one.object) for one in parsed]
-    pods, claims = ([obj for _, obj in documents if obj["kind"] == kind] for kind in ("Pod", "ResourceClaim"))
-    read = read_fleet(documents, model_labels=labels, used=_used(pods, claims) if pods else None)
-    return read, problems
-
-
-def _used(pods: Iterable[dict[str, Any]], claims: Iterable[dict[str, Any]]) -> Used:
-    usage = Usage(held for obj in claims if (held := read_claim(obj)) is not None)
-    for obj in pods:
-        # A pod whose requests cannot be read is none that an API server has taken.
-        with suppress(PodError):
-            usage.change(None, read_pod(obj))
-    return usage.used
 
 
 def _tables(models: Iterable[ModelSummary], odd: Iterable[OddNode]) -> None:
@@ -142,11 +114,3 @@ def _document(models: Iterable[ModelSummary], odd: Iterable[OddNode]) -> dict[st
         "models": [{to_camel(key): value for key, value in asdict(row).items()} for row in models],
         "oddNodes": [asdict(node) for node in odd],
     }
-
-
-def _live(kubeconfig: Path | None, context: str | None, labels: tuple[str, ...]) -> FleetRead:
-    found = list_live(kubeconfig, context, (_NODES, _SLICES, _CLAIMS, _PODS, ACCELERATORS))
-    pods, accelerators = found[_PODS], by_age(found[ACCELERATORS] or ())
-    objects = [("", one) for one in (*(found[_NODES] or ()), *(found[_SLICES] or ()))]
-    objects += [(f"Accelerator {one['metadata']['name']}", one) for one in accelerators]
-    return read_fleet(objects, model_labels=labels, used=None if pods is None else _used(pods, found[_CLAIMS] or ()))

@@ -6,11 +6,14 @@ from typing import Any, TypeVar
 
 import click
 
+from webhook.cli.documents import Document
 from webhook.model.policy import Language, Policy
 from webhook.model.rules import Rules
 from webhook.policy.common import common
 from webhook.policy.load import Loaded, PolicyError, load, load_policy, load_rules
 from webhook.policy.settle import NO_FILES
+
+_POLICIES = Path("policies")
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 Found = TypeVar("Found", Policy, Rules)
@@ -20,6 +23,16 @@ def files_option(told: str, *, required: bool = False) -> Callable[[Command], Co
     """`-f FILE`, as often as one likes; `told` says what the files hold."""
     file = click.Path(path_type=Path)
     return click.option("-f", "--filename", "files", type=file, multiple=True, required=required, help=told)
+
+
+def policy_paths(command: Command) -> Command:
+    """Any number of files and folders. None: the folder `policies`, else the one we are in."""
+
+    def given(_: click.Context, __: click.Parameter, paths: tuple[Path, ...]) -> tuple[Path, ...]:
+        return paths or (_POLICIES if _POLICIES.is_dir() else Path(),)
+
+    path = click.Path(path_type=Path)
+    return click.argument("paths", nargs=-1, metavar="[PATH]...", type=path, callback=given)(command)
 
 
 def policies_option(told: str = "Directory or file with TrainingPolicies.") -> Callable[[Command], Command]:
@@ -52,6 +65,12 @@ def common_from(policies: Path | None) -> Policy:
 def rules_from(policies: Path | None) -> Rules | None:
     """All policies there; None where none is named. Ends the command for any fault: each is told on a line."""
     return None if policies is None else _loaded(load_rules, policies)
+
+
+def accelerators_from(policies: Path | None) -> list[Document]:
+    """The Accelerators there that count."""
+    found = () if policies is None else load(policies).accelerators
+    return [Document(str(policies), dict(one)) for one in found]
 
 
 def files_from(policies: Path | None) -> Loaded:

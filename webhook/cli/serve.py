@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from webhook.cli.documents import Unreadable
-from webhook.cli.options import files_from, policies_option
+from webhook.cli.options import accelerators_from, files_from, policies_option
 from webhook.cli.surroundings import fleet_from
 from webhook.model.fleet import Fleet
 from webhook.model.policy import Policy
@@ -75,7 +75,7 @@ def serve(
     from webhook.server.tls import CertificateError
 
     def read(labels: tuple[str, ...]) -> tuple[Fleet, list[Unreadable]]:
-        return fleet_from(files, model_labels=labels)
+        return fleet_from(files, accelerators_from(policies), model_labels=labels)
 
     known = None
     if files:

@@ -14,7 +14,7 @@ from webhook.cli.check import consequences, verdict
 from webhook.cli.printing import WIDTH, cut, put, table
 from webhook.decision.landing import Landing, Step
 from webhook.decision.nearest import Near, Nearest
-from webhook.decision.notes import Criterion, Key, Rule, Tried, Unpinned
+from webhook.decision.notes import Criterion, Key, Pools, Refused, Rule, Tried, Unpinned
 from webhook.decision.scope import Treatment
 from webhook.decision.story import Gate, Story
 from webhook.fleet.limits import (
@@ -80,6 +80,12 @@ _UNPINNED = {
     Unpinned.QUEUE: "No pin: its queue gives all its pods one flavor, and each that is left is of one model.",
     Unpinned.MIXED: "No pin: it may run on several models on purpose (samestep.dev/allow-mixed).",
 }
+_REFUSED = {
+    Refused.SELECTORS: "the job's own selectors keep it out",
+    Refused.FIELDS: "what it gives cannot be written into this object",
+    Refused.NODES: "no node there can hold its pods",
+    Refused.CANDIDATES: "no model there can be chosen",
+}
 _BYTES = ("memory", "ephemeral-storage", "hugepages-")
 _TRIED = {
     Tried.SEPARATES: "every chosen node carries it, and no other",
@@ -128,6 +134,7 @@ def _told(story: Story) -> Iterator[str | Table]:
     yield ""
     yield _TREATMENTS[story.treatment]
     yield from (_RULES[rule] for rule in story.rules)
+    yield from _pools(story.pools)
     for landing in story.landings:
         yield ""
         yield f"Where pods of {', '.join(role.name for role in landing.roles)} may land:"
@@ -154,6 +161,23 @@ def _told(story: Story) -> Iterator[str | Table]:
         chosen = ", ".join(model.name for model in review.decision.models)
         yield f"Label keys that might leave {chosen or 'the chosen'} and nothing else:"
         yield _keys(story.keys.keys, story.keys.nodes, story.keys.pin.key if story.keys.pin else "")
+
+
+def _pools(pools: Pools | None) -> Iterator[str | Table]:
+    if pools is None:
+        return
+    yield ""
+    if pools.tried:
+        yield "AcceleratorPools that it may be given, until one has a candidate:"
+        rows = table(("POOL", "WHAT OF IT"))
+        for one in pools.tried:
+            told = _REFUSED[one.refused] if one.refused else "has a candidate"
+            rows.add_row(cut(one.pool), f"{told}: taken" if one.pool == pools.taken else told)
+        yield rows
+    if pools.taken:
+        yield f"Decided in pool {pools.taken}: what the job gets with it counts as if it stood in the job."
+    else:
+        yield "In no AcceleratorPool."
 
 
 def _steps(landing: Landing) -> Table:
@@ -366,6 +390,12 @@ def story_document(review: Review, story: Story | None, source: str) -> dict[str
         if keys
         else [],
         "unpinned": story.unpinned if story else None,
+        "acceleratorPools": [
+            {"pool": one.pool, "refused": one.refused, "taken": one.pool == story.pools.taken}
+            for one in story.pools.tried
+        ]
+        if story and story.pools
+        else [],
         "review": document(review, source),
     }
 

@@ -6,7 +6,9 @@ from functools import partial, reduce
 from operator import or_
 from typing import TypeAlias
 
+from webhook.catalog.accelerators import accelerators
 from webhook.decision.choice import choose, names_model
+from webhook.decision.nearest import value_meant
 from webhook.decision.notes import Kept, Keys, Pooled, Rule, Tell, Unpinned, untold
 from webhook.decision.pin import pin_to, separating
 from webhook.decision.pool import TargetPool, candidates, likes, packs, target_pool, together, told
@@ -25,12 +27,16 @@ from webhook.decision.scope import Scope, Treatment, scope
 from webhook.decision.stack import stack_findings
 from webhook.decision.straggler import straggler
 from webhook.decision.wishes import model_asked_for, narrowed_to, unmet
+from webhook.fleet.limits import BySelector
+from webhook.fleet.select import placed
 from webhook.model.finding import Action, Facts, Finding
 from webhook.model.fleet import Fleet, Model
 from webhook.model.job import PinRecord, TrainingJob
 from webhook.model.paths import dotted, printable
 from webhook.model.pods import Promise, Queued
 from webhook.model.policy import Differing, PinWhen, Policy, RoomRule, UnknownNodes
+from webhook.model.queues import NO_QUEUES, Queues
+from webhook.model.rules import AcceleratorPool
 from webhook.model.verdict import Candidate, Decision, Out, Pin, Pool, Straggler, Verdict, named
 from webhook.sizing.demand import Sized
 
@@ -53,7 +59,12 @@ class Case:
     """One job before the gates. `keep` is the pin recorded in the old object of an UPDATE: it stays while it passes;
     `on_update`: an UPDATE is never denied for room. `promises` are the pins given lately; `grouped`: the pod is one of
     several that are objects of their own; `queued` is what pods wait for that are to come to one model. `checking`:
-    this is the final object, which is not held to a lack of room. `tell` hears what the decision goes through."""
+    this is the final object, which is not held to a lack of room. `tell` hears what the decision goes through.
+
+    `queues` are those in view. `pools` are the AcceleratorPools that the job may be given, in their order, and
+    `pools_in_view` whether it is known which there are; `kept_in` is the one that an earlier answer gave it, where the
+    job shows that it did. `pool_grows`: the job is in a pool that may get more nodes.
+    """
 
     job: TrainingJob
     sized: Sized
@@ -67,6 +78,11 @@ class Case:
     queued: Queued = field(default_factory=dict)
     checking: bool = False
     tell: Tell = untold
+    queues: Queues = NO_QUEUES
+    pools: tuple[AcceleratorPool, ...] = ()
+    pools_in_view: bool = False
+    kept_in: AcceleratorPool | None = None
+    pool_grows: bool = False
 
     @property
     def scope(self) -> Scope:
@@ -82,6 +98,16 @@ class Case:
     def wish(self) -> str:
         """The model that the submitter asks for, or nothing."""
         return model_asked_for(self.job, self.policy)
+
+    @property
+    def pool_asked_for(self) -> str:
+        """The AcceleratorPool that the submitter asks for; empty where none is, or where policy does not listen."""
+        return self.job.wishes.pool if self.policy.model else ""
+
+    @property
+    def grows(self) -> bool:
+        """Whether nodes may be added where the job may land."""
+        return self.pool_grows or bool(self.fleet.grows)
 
     @property
     def stale_s(self) -> float:
@@ -112,13 +138,14 @@ def decide_in(pool: TargetPool, case: Case) -> Decision:
     weighed = narrowed_to(weighed, case.wish)
     figures = told(pool, weighed)
     if not pool.nodes:
-        return Decision(Verdict.ADMIT, figures, findings=(no_node(case.job),))
+        return Decision(Verdict.ADMIT, figures, findings=(no_node(case.job, case.fleet),))
     asked_for = tuple(one for one in weighed if Out.UNWISHED not in one.out)
     if case.wish and not asked_for:
         return _unmet(pool, case, weighed, figures)
-    vendors = sorted({one.column.vendor for one in pool.roles if one.column})
+    vendors = _vendors(pool)
     if len(vendors) > 1 and treatment is Treatment.ONE_MODEL:
-        return Decision(Verdict.DENY, figures, findings=(Finding("SST501", facts={"vendors": ", ".join(vendors)}),))
+        told_by = ", ".join(f"{vendor} ({role})" for vendor, role in vendors.items())
+        return Decision(Verdict.DENY, figures, findings=(Finding("SST501", facts={"vendors": told_by}),))
     if not weighed:
         return Decision(Verdict.ADMIT, figures, findings=_nothing_known(pool, treatment))
     if treatment is not Treatment.ONE_MODEL:
@@ -156,10 +183,28 @@ def gates(treatment: Treatment, policy: Policy) -> frozenset[Out]:
     return _BUT_ROOM if policy.room is RoomRule.IGNORE else _EVERY_GATE
 
 
-def no_node(job: TrainingJob) -> Finding:
-    """No node in view could ever hold a pod: a typo, an empty autoscaled pool and a node being replaced look alike."""
+def no_node(job: TrainingJob, fleet: Fleet) -> Finding:
+    """No node in view could ever hold a pod: a typo, an empty autoscaled pool and a node being replaced look alike.
+
+    Where an entry of the nodeSelector is met by no node at all, it is that, with the value that was probably meant.
+    """
     role = job.device_roles[0]
+    for limit in placed(fleet, role.placement):
+        if isinstance(limit, BySelector) and not limit.nodes:
+            where = dotted((*role.spec, "nodeSelector", limit.key))
+            if meant := value_meant(limit, fleet):
+                return Finding("SST403", where, {"key": limit.key, "values": meant}, "selector-like")
+            return Finding("SST403", where, {"key": limit.key, "value": printable(limit.value)}, "selector")
     return Finding("SST403", dotted(role.spec), {"devices": role.devices, "device": role.device, "role": role.name})
+
+
+def _vendors(pool: TargetPool) -> dict[str, str]:
+    """Whose devices are asked for, be they there or not: by vendor, in order of names, the first role that does."""
+    asked: dict[str, str] = {}
+    for one in pool.roles:
+        if vendor := accelerators().vendor_of(one.role.device):
+            asked.setdefault(vendor.name, one.role.name)
+    return dict(sorted(asked.items()))
 
 
 def memory_withheld(pool: TargetPool, case: Case) -> str:
@@ -184,7 +229,7 @@ def _memory_denies(pool: TargetPool, case: Case, figures: Pool) -> Decision:
 def _unmet(pool: TargetPool, case: Case, weighed: tuple[Candidate, ...], figures: Pool) -> Decision:
     """What was asked for is not there. Like a model that the job's own selectors exclude, none other is chosen."""
     nowhere = () if weighed else _nothing_known(pool, case.scope.treatment)
-    withheld = memory_withheld(pool, case) or ("grows" if case.fleet.grows else "update" if case.on_update else "")
+    withheld = memory_withheld(pool, case) or ("grows" if case.grows else "update" if case.on_update else "")
     if not weighed:
         withheld = "unknown"
     finding = unmet(case.job, weighed, withheld)
@@ -511,7 +556,12 @@ def _unknown(case: Case, among: tuple[Candidate, ...]) -> Iterable[Finding]:
 
 def _tight(among: tuple[Candidate, ...]) -> Iterable[Finding]:
     tight = [one for one in among if one.risk and not one.memory_out]
-    if tight:
+    unlikely = [one for one in tight if one.unlikely]
+    if unlikely:
+        usable = min(one.usable_mib for one in unlikely)
+        names = ", ".join(one.name for one in unlikely)
+        yield Finding("SST202", facts={"models": names, "usable_mib": usable}, variant="unlikely")
+    elif tight:
         yield Finding("SST202", facts={"models": ", ".join(one.name for one in tight)})
 
 
@@ -519,7 +569,7 @@ def _room_withheld(pool: TargetPool, case: Case) -> str:
     """Why a lack of room is no denial: the variant of the finding's text, empty where denial stands."""
     if memory := memory_withheld(pool, case):
         return memory
-    if case.fleet.grows:
+    if case.grows:
         return "grows"
     if case.policy.room is not RoomRule.REQUIRE:
         return "prefer"

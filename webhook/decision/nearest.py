@@ -13,6 +13,8 @@ from webhook.model.placement import Operator
 _MOST = 3
 _LEAST = 0.5
 """How alike two spellings must be to be told, as difflib measures it (0 to 1)."""
+_MEANT = 0.9
+"""How alike, to ask whether it was meant: models of one family differ by a character or two."""
 
 
 class Nearest(StrEnum):
@@ -58,6 +60,13 @@ def near(limit: Limit, nodes: Nodes, fleet: Fleet) -> Near | None:
             return Near(Nearest.VALUES, _like(products, known))
         case _:
             return None
+
+
+def value_meant(limit: BySelector, fleet: Fleet) -> str:
+    """The value of this label on some node that is spelled most like the one selected; empty where none is."""
+    index = fleet.labels.get(limit.key)
+    there = (value for value, bits in index.items() if bits) if index is not None else ()
+    return next(iter(_like((limit.value,), there, least=_MEANT)), "")
 
 
 def _label(key: str, wanted: tuple[str, ...], nodes: Nodes, fleet: Fleet) -> Near:

@@ -87,6 +87,31 @@ class Unpinned(StrEnum):
     QUEUE = "queue"
 
 
+class Refused(StrEnum):
+    """Why a pool is not the one that a job is given. SELECTORS: the job's own contradict it. FIELDS: what it takes
+    cannot be written. NODES: none there that the job could land on. CANDIDATES: none there that would be chosen."""
+
+    SELECTORS = "selectors"
+    FIELDS = "fields"
+    NODES = "nodes"
+    CANDIDATES = "candidates"
+
+
+class PoolTried(NamedTuple):
+    """An AcceleratorPool that the job may be given, and why that is not the one; None: it has a candidate."""
+
+    pool: str
+    refused: Refused | None
+
+
+@dataclass(frozen=True, slots=True)
+class Pools:
+    """The AcceleratorPools that were tried, and the one in which the job is decided; empty: in none."""
+
+    tried: tuple[PoolTried, ...]
+    taken: str
+
+
 @dataclass(frozen=True, slots=True)
 class Pooled:
     """The target pool that counts from here on; nothing that was told of an earlier one does."""
@@ -124,7 +149,7 @@ class Keys:
     pin: Pin | None
 
 
-Note: TypeAlias = Rule | Unpinned | Pooled | Kept | Chosen | Keys
+Note: TypeAlias = Rule | Unpinned | Pools | Pooled | Kept | Chosen | Keys
 Tell: TypeAlias = Callable[[Note], None]
 
 

@@ -101,19 +101,24 @@ def by_selector(role: Role, key: str, values: tuple[str, ...], *, moves: bool = 
 
 def narrowed(role: Role, pin: Pin) -> Role:
     """The role as it reads with the pin written into it: in nodeSelector for one value, in every term for several."""
+    return also_requiring(role, Requirement(pin.key, Operator.IN, pin.values), in_selector=len(pin.values) == 1)
+
+
+def also_requiring(role: Role, one: Requirement, *, in_selector: bool) -> Role:
+    """The role as it reads with this requirement beside its own: in nodeSelector, or in every term that matches."""
     place = role.placement
-    if len(pin.values) == 1:
-        selector = (*place.node_selector, (pin.key, pin.values[0]))
-        return _placed(role, node_selector=selector, node_selector_is_a_map=True)
-    ours = Requirement(pin.key, Operator.IN, pin.values)
+    if in_selector:
+        added = (one.key, one.values[0])
+        return _placed(role, node_selector=(*place.node_selector, added), node_selector_is_a_map=True)
     if not place.terms:
-        term = Term((ours,), expressions_are_a_list=True)
-        return _placed(role, terms=(term,), affinity_depth=len(AFFINITY_TERMS))
-    terms = (
-        term if term.empty else replace(term, expressions=(*term.expressions, ours), expressions_are_a_list=True)
-        for term in place.terms
-    )
-    return _placed(role, terms=tuple(terms))
+        terms: tuple[Term, ...] = (Term((one,), expressions_are_a_list=True),)
+    else:
+        terms = tuple(term if term.empty else _also(term, one) for term in place.terms)
+    return _placed(role, terms=terms, affinity_depth=len(AFFINITY_TERMS))
+
+
+def _also(term: Term, one: Requirement) -> Term:
+    return replace(term, expressions=(*term.expressions, one), expressions_are_a_list=True)
 
 
 def released(role: Role, record: PinRecord) -> Role:

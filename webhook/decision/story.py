@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from webhook.decision.decide import gates
 from webhook.decision.landing import Landing, landings
-from webhook.decision.notes import Chosen, Kept, Keys, Note, Pooled, Rule, Unpinned
+from webhook.decision.notes import Chosen, Kept, Keys, Note, Pooled, Pools, Rule, Unpinned
 from webhook.decision.scope import Treatment, scope
 from webhook.decision.wishes import model_asked_for
 from webhook.model.demand import DemandPart
@@ -31,8 +31,8 @@ class Gate:
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """`rules` are what an UPDATE, or a child of a decided job, went by; `parts` what the demand is made of. What the
-    decision did not come to is empty or None."""
+    """`rules` are what an UPDATE, or a child of a decided job, went by; `pools` the AcceleratorPools that were tried,
+    `parts` what the demand is made of. What the decision did not come to is empty or None."""
 
     review: Review
     treatment: Treatment
@@ -44,6 +44,7 @@ class Story:
     chosen: Chosen | None
     keys: Keys | None
     unpinned: Unpinned | None
+    pools: Pools | None = None
 
 
 class Listener:
@@ -80,6 +81,7 @@ def _story(review: Review, notes: Sequence[Note]) -> Story | None:
         chosen=_last(counts, Chosen),
         keys=_last(counts, Keys),
         unpinned=_last(counts, Unpinned),
+        pools=_last(notes, Pools),
     )
 
 

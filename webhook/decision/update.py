@@ -2,15 +2,17 @@
 
 from dataclasses import replace
 
-from webhook.decision.decide import Case, decide, is_mixed, memory_withheld, no_node, out_of_memory, slowing
+from webhook.decision.decide import Case, is_mixed, memory_withheld, no_node, out_of_memory, slowing
 from webhook.decision.notes import Pooled, Rule
 from webhook.decision.pin import by_selector, narrowed, released, requires, writable
 from webhook.decision.pool import TargetPool, candidates, likes, target_pool, told
+from webhook.decision.pooled import decide_pooled, given_to
+from webhook.decision.pools import inside, lacking, obstacle
 from webhook.decision.scope import Treatment
 from webhook.model.finding import Finding
 from webhook.model.job import PinRecord, Role, TrainingJob
 from webhook.model.policy import PinWhen, Policy
-from webhook.model.verdict import Decision, Pin, Verdict
+from webhook.model.verdict import Decision, Given, Pin, Verdict
 from webhook.sizing.demand import Sized
 
 
@@ -23,8 +25,10 @@ def decide_update(case: Case, old: TrainingJob, old_sized: Sized, *, by_service_
     if case.scope.treatment is Treatment.NONE or case.job.child_of is not None:
         case.tell(Rule.CHILD if case.job.child_of is not None else Rule.NOT_OURS)
         return Decision(Verdict.ADMIT)
-    dropped = _dropped(case.job, old, case)
-    kept = replace(case, job=_with(case.job, dropped)) if dropped else case
+    lost = _lost(case, old)
+    held = inside(case.job, lost) if lost else case.job
+    dropped = _dropped(held, old, case)
+    kept = replace(case, job=_with(held, dropped) if dropped else held)
     decision: Decision | None = None
     if _changed(kept.job, old, by_service_account=by_service_account):
         # Patches of a runtime may change only while the new object too is suspended (kubeflow/trainer#3043).
@@ -32,18 +36,48 @@ def decide_update(case: Case, old: TrainingJob, old_sized: Sized, *, by_service_
         if not old.started and not fixed:
             return _writable(_anew(case, old), case)
         decision = _running(kept, old, old_sized)
-    if decision is not None and (dropped is None or decision.verdict is Verdict.DENY):
+    if decision is not None and ((dropped is None and lost is None) or decision.verdict is Verdict.DENY):
         return decision
-    if dropped is not None:
+    if dropped is not None or lost is not None:
         case.tell(Rule.PUT_BACK)
-        facts = {"key": dropped.key, "values": ", ".join(dropped.values), "models": ", ".join(dropped.values)}
-        return Decision(Verdict.PIN, pin=dropped, findings=(Finding("SST301", facts=facts, variant="restored"),))
+        return _put_back(case, dropped, lost)
     case.tell(Rule.UNCHANGED)
     pool = target_pool(case.job, case.fleet)
     case.tell(Pooled(pool))
     figures = told(pool, candidates(pool, case.sized.demand, case.policy, gang=False))
-    lost = () if pool.nodes else (no_node(case.job),)
-    return Decision(Verdict.ADMIT, figures, models=tuple(pool.models), findings=lost)
+    nowhere = () if pool.nodes else (no_node(case.job, case.fleet),)
+    return Decision(Verdict.ADMIT, figures, models=tuple(pool.models), findings=nowhere, pool_name=_stays_in(case))
+
+
+def _stays_in(case: Case) -> str:
+    return case.kept_in.name if case.kept_in is not None else ""
+
+
+def _put_back(case: Case, dropped: Pin | None, lost: Given | None) -> Decision:
+    pool = _stays_in(case)
+    if dropped is None:
+        told = Finding("SST301", facts={"pool": pool}, variant="restored-pool")
+    else:
+        facts = {"key": dropped.key, "values": ", ".join(dropped.values), "models": ", ".join(dropped.values)}
+        told = Finding("SST301", facts=facts, variant="restored")
+    return Decision(Verdict.PIN, pin=dropped, findings=(told,), pool_name=pool, given=lost)
+
+
+def _lost(case: Case, old: TrainingJob) -> Given | None:
+    """What the old object had of the pool that it was given, and the new one lacks without saying anything else."""
+    if case.kept_in is None:
+        return None
+    schedulers = {role.name: role.placement.scheduler for role in old.roles}
+    lacks = lacking(case.job, case.kept_in, created=True)
+    additions = []
+    for index, one in lacks.additions:
+        had = schedulers.get(case.job.roles[index].name)
+        one = one._replace(scheduler=one.scheduler if one.scheduler == had else "")
+        if had is not None and any(one):
+            additions.append((index, one))
+    queue = lacks.queue if old.queue == lacks.queue else None
+    lost = replace(lacks, additions=tuple(additions), queue=queue, slots=lacks.slots if queue else ())
+    return lost if not lost.lacks_nothing and obstacle(case.job, case.kept_in, lost) is None else None
 
 
 def _anew(case: Case, old: TrainingJob) -> Decision:
@@ -52,13 +86,13 @@ def _anew(case: Case, old: TrainingJob) -> Decision:
     again, record = replace(case, keep=old.record, on_update=True), old.record
     free = replace(case.job, roles=tuple(released(role, record) for role in case.job.roles)) if record else case.job
     if record is None or free == case.job:
-        return decide(again)
+        return decide_pooled(again)
     case.tell(Rule.WITHOUT_OUR_PIN)
     # What is pinned stays pinned: where one model is left without our pin, the pin has to name that one.
     always = (
         replace(case.policy, pin_when=PinWhen.ALWAYS) if case.policy.pin_when is PinWhen.WHEN_MIXED else case.policy
     )
-    decision = decide(replace(again, job=free, policy=always))
+    decision = decide_pooled(replace(again, job=free, policy=always))
     pin = decision.pin
     if decision.verdict is Verdict.DENY:
         return decision
@@ -72,28 +106,34 @@ def _anew(case: Case, old: TrainingJob) -> Decision:
         # It would have to be taken out: since none is needed, to be written in another form, or where selectors can
         # only be added to. What is there is left to stand, as the submitter's.
         case.tell(Rule.OUR_PIN_STAYS)
-        return decide(again)
+        return decide_pooled(again)
     left = tuple(index for index in pin.roles if not requires(case.job.roles[index], pin.key, pin.values))
     if not left:
         findings = tuple(one for one in decision.findings if one.code != "SST301")
-        return replace(decision, verdict=Verdict.ADMIT, pin=None, findings=findings)
+        kept = replace(decision, verdict=Verdict.ADMIT, pin=None, findings=findings, given=None)
+        return given_to(case.job, decision.given, kept) if decision.given else kept
     return replace(decision, pin=replace(pin, roles=left, moved_from=record.values))
 
 
 def _writable(decision: Decision, case: Case) -> Decision:
     """The decision without a pin that the kind's own webhook would refuse, and with it the whole update."""
-    pin, job = decision.pin, case.job
-    if pin is None or not job.selector_only:
+    pin, given, job = decision.pin, decision.given, case.job
+    if not job.selector_only or (pin is None and given is None):
         return decision
-    moves = bool(pin.moved_from)
-    written = (pin, pin.beside) if pin.beside is not None else (pin,)
-    if all(by_selector(job.roles[index], one.key, one.values, moves=moves) for one in written for index in one.roles):
+    written = (pin, pin.beside) if pin is not None else ()
+    selects = all(
+        by_selector(job.roles[index], one.key, one.values, moves=pin is not None and bool(pin.moved_from))
+        for one in written
+        if one is not None
+        for index in one.roles
+    )
+    if selects and not any(one.expressions for _, one in (given.additions if given else ())):
         return decision
     case.tell(Rule.NOT_WRITABLE)
     facts = {"kind": job.kind.kind, "models": ", ".join(model.name for model in decision.models)}
     findings = (one for one in decision.findings if one.code != "SST301")
     refused = Finding("SST307", facts=facts, variant="selector-only")
-    return replace(decision, verdict=Verdict.ADMIT, pin=None, findings=(refused, *findings))
+    return replace(decision, verdict=Verdict.ADMIT, pin=None, given=None, findings=(refused, *findings))
 
 
 def _with(job: TrainingJob, pin: Pin) -> TrainingJob:
@@ -109,7 +149,7 @@ def _running(case: Case, old: TrainingJob, old_sized: Sized) -> Decision:
     weighed = candidates(pool, case.sized.demand, case.policy, gang=False)
     figures = told(pool, weighed)
     if not pool.nodes:
-        return Decision(Verdict.ADMIT, figures, findings=(no_node(case.job),))
+        return Decision(Verdict.ADMIT, figures, findings=(no_node(case.job, case.fleet),))
     worse = _all_out(pool, case) and not _all_out(before, replace(case, sized=old_sized))
     if worse and not memory_withheld(pool, case):
         return Decision(Verdict.DENY, figures, findings=(out_of_memory(case),))

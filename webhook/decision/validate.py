@@ -6,9 +6,11 @@ It may run on another replica whose fleet differs by a moment, so it denies only
 from dataclasses import replace
 
 from webhook.decision.decide import Case, decide_in, memory_withheld, no_node, out_of_memory
+from webhook.decision.notes import untold
 from webhook.decision.pool import TargetPool, candidates, target_pool, told
+from webhook.decision.pooled import decide_pooled
 from webhook.decision.scope import Treatment
-from webhook.model.finding import Finding
+from webhook.model.finding import Action, Finding
 from webhook.model.fleet import Model
 from webhook.model.verdict import Decision, Verdict
 
@@ -26,15 +28,27 @@ def check_created(case: Case) -> Decision:
     if weighed and all(one.memory_out for one in weighed) and not memory_withheld(pool, case):
         return Decision(Verdict.DENY, figures, findings=(out_of_memory(case),))
     if not pool.nodes:
-        return Decision(Verdict.ADMIT, figures, findings=(_unknown_pin(case) or (no_node(case.job),)))
-    again = decide_in(pool.without(_just_met(pool, case.now)), replace(case, keep=case.job.record, checking=True))
+        return Decision(Verdict.ADMIT, figures, findings=(_unknown_pin(case) or (no_node(case.job, case.fleet),)))
+    again = decide_pooled(replace(case, keep=case.job.record, checking=True), _settled)
     if case.may_mix and again.verdict is Verdict.DENY and again.findings[0].code == "SST201":
         return again
+    if again.verdict is Verdict.PIN and again.given is not None:
+        # Which pools there are, and what they have, is what a moment can explain: only what it may land on denies.
+        own = _settled(replace(case, keep=case.job.record, tell=untold))
+        if own.verdict is not Verdict.PIN or case.stale_s:
+            finding = Finding("SST302", facts={"pool": again.pool_name}, variant="pool", action=Action.WARN)
+            return Decision(Verdict.ADMIT, figures, models=tuple(pool.models), findings=(finding, *_unknown_pin(case)))
     if again.verdict is Verdict.PIN and not case.stale_s:
         names = ", ".join(model.name for model in pool.models)
         finding = Finding("SST302", facts={"models": names})
         return Decision(Verdict.DENY, figures, findings=(finding,), straggler=again.straggler)
     return Decision(Verdict.ADMIT, figures, models=tuple(pool.models), findings=_unknown_pin(case))
+
+
+def _settled(case: Case) -> Decision:
+    """The decision without what this replica has just met."""
+    pool = target_pool(case.job, case.fleet)
+    return decide_in(pool.without(_just_met(pool, case.now)), case)
 
 
 def _just_met(pool: TargetPool, now: float) -> frozenset[Model]:

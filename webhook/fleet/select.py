@@ -54,7 +54,7 @@ def tolerated(fleet: Fleet, placement: Placement) -> Iterator[ByTaint]:
 def required(fleet: Fleet, term: Term) -> Iterator[ByRequirement]:
     """What the requirements of a term leave, one after the other; an empty term, which leaves nothing, has none."""
     for requirement in term.expressions:
-        yield ByRequirement(requirement, _labelled(fleet, requirement))
+        yield ByRequirement(requirement, labelled(fleet, requirement))
     for requirement in term.fields:
         yield ByRequirement(requirement, _named(fleet, requirement), of_field=True)
 
@@ -62,7 +62,7 @@ def required(fleet: Fleet, term: Term) -> Iterator[ByRequirement]:
 def by_queue(fleet: Fleet, requirements: Iterable[Requirement]) -> Iterator[ByQueue]:
     """What these requirements of a queue leave, one after the other."""
     for one in requirements:
-        yield ByQueue(one, _labelled(fleet, one))
+        yield ByQueue(one, labelled(fleet, one))
 
 
 def held_back(fleet: Fleet, placement: Placement) -> Nodes:
@@ -89,7 +89,7 @@ def _term(fleet: Fleet, term: Term) -> Nodes:
     return nodes
 
 
-def _labelled(fleet: Fleet, requirement: Requirement) -> Nodes:
+def labelled(fleet: Fleet, requirement: Requirement) -> Nodes:
     """The nodes whose labels meet one expression; none where it is malformed, for then its whole term matches none."""
     index = fleet.labels.get(requirement.key, _NOBODY)
     values = requirement.values

@@ -51,6 +51,7 @@ class Annotations:
     coupling: Coupling | None = None
     wishes: Wishes = _NO_WISHES
     record: PinRecord | None = None
+    given: str = ""
     are_a_map: bool = False
     findings: tuple[Finding, ...] = ()
 
@@ -76,6 +77,7 @@ def read_annotations(metadata: Object) -> Annotations:
         coupling=reader.read("coupling", _COUPLINGS.get, Phrase("one_of", {"values": ", ".join(_COUPLINGS)})),
         wishes=_wishes(reader),
         record=read_record(ours.get("pinned")),
+        given=_given(ours.get("pinned")),
         are_a_map=are_a_map,
         findings=(*reader.findings, *_contradiction(memory), *_unknown(ours)),
     )
@@ -156,17 +158,28 @@ def _reading(written: str, value: int) -> Reading:
 
 def read_record(written: object) -> PinRecord | None:
     """The pin recorded earlier. It is only a memory: one that cannot be read is none."""
-    if not isinstance(written, str) or len(written) > _LONGEST_RECORD:
-        return None
-    try:
-        record = orjson.loads(written)
-    except ValueError:
-        return None
-    match record:
+    match _recorded(written):
         case {"key": str(key), "values": [str(), *_] as values, "policy": str(policy)}:
             if all(isinstance(value, str) for value in values):
                 return PinRecord(key, tuple(values), policy)
     return None
+
+
+def _given(written: object) -> str:
+    """The pool that is recorded with a pin, or alone."""
+    match _recorded(written):
+        case {"pool": str(pool)}:
+            return pool
+    return ""
+
+
+def _recorded(written: object) -> object:
+    if not isinstance(written, str) or len(written) > _LONGEST_RECORD:
+        return None
+    try:
+        return orjson.loads(written)
+    except ValueError:
+        return None
 
 
 def _contradiction(memory: DeclaredMemory) -> Iterator[Finding]:

@@ -22,6 +22,14 @@ DEFINITION = Reference(
 
 _NEWEST_FIRST = tuple(reversed(PatchShape))
 _MOST_PATCHES = 16
+_OF_A_POOL = frozenset({"nodeSelector", "affinity", "tolerations"})
+
+
+class Recorded(NamedTuple):
+    """What an earlier answer recorded: the pin and the name of the pool, or one of them, or nothing."""
+
+    pin: PinRecord | None = None
+    pool: str = ""
 
 
 class Layer(NamedTuple):
@@ -38,14 +46,14 @@ class Layer(NamedTuple):
         return found(self.pod, AFFINITY_TERMS, self.at)
 
 
-def layers(source: Object, record: PinRecord | None) -> Iterator[Layer]:
+def layers(source: Object, record: Recorded) -> Iterator[Layer]:
     """What is laid over the runtime's pods, in the order in which it is: the last that says something stands."""
     spec, shape = mapping(source, "spec", ()), PatchShape.POD_SPEC_OVERRIDES
     for at, entry in _entries(spec, shape):
         yield Layer(shape, _targets(entry, at), entry, at, ours=False)
     shape = PatchShape.POD_TEMPLATE_OVERRIDES
     for at, entry in _entries(spec, shape):
-        ours = record is not None and _is_as_recorded(entry, record)
+        ours = _is_as_recorded(entry, record)
         yield Layer(shape, _targets(entry, at), mapping(entry, "spec", at), (*at, "spec"), ours)
     shape = PatchShape.RUNTIME_PATCHES
     for at, entry in _entries(spec, shape):
@@ -65,14 +73,31 @@ def _targets(entry: Object, at: Pointer) -> tuple[str, ...]:
     return tuple(text(one, "name", (*here, index)) for index, one in enumerate(objects(entry, "targetJobs", at)))
 
 
-def _is_as_recorded(entry: Object, record: PinRecord) -> bool:
-    """Whether an override is as we write it: with the recorded pin and nothing besides. It has no place for a name."""
+def _is_as_recorded(entry: Object, record: Recorded) -> bool:
+    """Whether an override is as we write it: with the recorded pin and nothing besides, or what a pool takes as well.
+    It has no place for a name."""
+    return _holds_pool(entry, record.pin) if record.pool else record.pin is not None and _holds_pin(entry, record.pin)
+
+
+def _holds_pin(entry: Object, record: PinRecord) -> bool:
     match entry:
         case {"targetJobs": list(), "spec": {"nodeSelector": {**selector}, **rest}, **more}:
             alone = not rest and not more
             return alone and len(record.values) == 1 and selector == {record.key: record.values[0]}
         case {"targetJobs": list(), "spec": {"affinity": dict(), **rest}, **more}:
             return not rest and not more and len(record.values) > 1
+    return False
+
+
+def _holds_pool(entry: Object, record: PinRecord | None) -> bool:
+    match entry:
+        case {"targetJobs": list(), "spec": {**spec}, **more}:
+            if more or not spec or not spec.keys() <= _OF_A_POOL:
+                return False
+            selector = spec.get("nodeSelector")
+            if record is None or len(record.values) > 1:
+                return record is None or "affinity" in spec
+            return isinstance(selector, dict) and selector.get(record.key) == record.values[0]
     return False
 
 
@@ -147,6 +172,8 @@ class PinPlaces:
         in_force = next((layer for layer in reversed(over) if layer.terms is not None), None)
         terms_at = in_force.at if in_force is not None and self._alone(in_force) else None
         own = next((layer for layer in over if self._is_ours(layer)), None)
+        tolerating = next((layer for layer in reversed(over) if layer.pod.get("tolerations")), None)
+        tolerations_at = tolerating.at if tolerating is not None and self._alone(tolerating) else None
         # v2.0 takes one override for each job (plugins/jobset/jobset.go, Validate): there has to be no other.
         single = self.patches.shape is PatchShape.POD_SPEC_OVERRIDES and bool(over)
         closed = own is None and (self.full or single)
@@ -158,6 +185,8 @@ class PinPlaces:
             terms_at=terms_at,
             takes_selector=not closed,
             takes_affinity=self.takes_affinity and (terms_at is not None or (in_force is None and not closed)),
+            tolerations_at=tolerations_at,
+            takes_tolerations=tolerations_at is not None or (tolerating is None and not closed),
         )
 
     def _is_ours(self, layer: Layer) -> bool:

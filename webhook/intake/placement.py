@@ -6,8 +6,9 @@ from webhook.model.placement import Operator, Placement, Pointer, Requirement, T
 from webhook.model.request import Object
 
 _AFFINITY = ("affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
-_FIELDS = frozenset({"nodeSelector", "affinity", "tolerations", "nodeName"})
+_FIELDS = frozenset({"nodeSelector", "affinity", "tolerations", "nodeName", "schedulerName"})
 _ANYWHERE = Placement()
+_DEFAULT_SCHEDULER = "default-scheduler"
 _OPERATORS: dict[object, Operator] = {operator.value: operator for operator in Operator}
 
 
@@ -31,7 +32,14 @@ def read_placement(spec: Object, at: Pointer) -> Placement:
             _toleration(one, (*at, "tolerations", index)) for index, one in enumerate(objects(spec, "tolerations", at))
         ),
         node_name=text(spec, "nodeName", at),
+        scheduler=_scheduler(spec),
     )
+
+
+def _scheduler(spec: Object) -> str:
+    """One that is no string the API server refuses: nothing is decided by it."""
+    named = spec.get("schedulerName")
+    return named if isinstance(named, str) and named != _DEFAULT_SCHEDULER else ""
 
 
 def _terms(spec: Object, at: Pointer) -> tuple[tuple[Term, ...] | None, int]:
@@ -69,6 +77,11 @@ def _requirements(term: Object, key: str, at: Pointer) -> tuple[Requirement, ...
 
 
 def _toleration(one: Object, at: Pointer) -> Toleration:
+    seconds = one.get("tolerationSeconds")
     return Toleration(
-        text(one, "key", at), text(one, "operator", at) or "Equal", text(one, "value", at), text(one, "effect", at)
+        text(one, "key", at),
+        text(one, "operator", at) or "Equal",
+        text(one, "value", at),
+        text(one, "effect", at),
+        seconds if type(seconds) is int else None,
     )

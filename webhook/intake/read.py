@@ -6,15 +6,16 @@ from functools import partial
 from typing import NamedTuple
 
 from webhook.catalog.workloads import workloads
-from webhook.intake.annotations import read_annotations
+from webhook.intake.annotations import Annotations, read_annotations
 from webhook.intake.batch import read_batch
 from webhook.intake.claims import ClaimTemplates
 from webhook.intake.coupling import Coupled, read_coupling
 from webhook.intake.fields import A_BOOLEAN, A_MAP, Unreadable, found, mapping, text
 from webhook.intake.groups import member, read_group
-from webhook.intake.overlays import DEFINITION
+from webhook.intake.overlays import DEFINITION, Recorded
 from webhook.intake.places import IN_PLACE, Places
 from webhook.intake.queue import read_queue
+from webhook.intake.queue_slots import queue_slots
 from webhook.intake.roles import RawRole, Told, Written, finished, read_roles, set_apart
 from webhook.intake.runtime import read_run, runtime_of
 from webhook.intake.settings import read_told
@@ -24,7 +25,7 @@ from webhook.intake.strange import strange_accelerators
 from webhook.intake.switches import read_switches
 from webhook.intake.wrapped import Held, held_objects
 from webhook.model.finding import Finding
-from webhook.model.job import Coupling, PinPatches, PinRecord, TrainingJob
+from webhook.model.job import Coupling, PinPatches, TrainingJob
 from webhook.model.paths import dotted, printable
 from webhook.model.request import Kind, Object, User
 from webhook.model.surroundings import NOTHING_IN_VIEW, Surroundings
@@ -110,7 +111,7 @@ def _job(subject: Subject, metadata: Object, parent: Workload | None) -> Trainin
     source, workload = subject.source, subject.workload
     annotations = read_annotations(metadata)
     group = read_group(metadata, workload)
-    pods = _pods(subject, annotations.record)
+    pods = _pods(subject, annotations)
     raw_roles = set_apart([member(role, group.total) for role in pods.roles], source, workload)
     device_roles = [role for role in raw_roles if role.devices and not role.apart]
     files = subject.surroundings if subject.config_maps else NOTHING_IN_VIEW
@@ -147,9 +148,11 @@ def _job(subject: Subject, metadata: Object, parent: Workload | None) -> Trainin
         containers=spoken.containers,
         declared=annotations.declared,
         coupling_wish=annotations.coupling,
-        queue=read_queue(source, metadata, workload, [role.spec for role in device_roles]),
         wishes=annotations.wishes,
+        queue=read_queue(source, metadata, workload, [role.spec for role in device_roles]),
+        queue_slots=partial(queue_slots, source, workload, [role.spec for role in device_roles]),
         record=annotations.record,
+        given=annotations.given,
         suspended=held_back,
         started=started,
         template_fixed=workload.template is Template.UNTIL_STARTED and (started or not held_back),
@@ -172,7 +175,7 @@ class _Pods(NamedTuple):
     unseen: Finding | None = None
 
 
-def _pods(subject: Subject, record: PinRecord | None) -> _Pods:
+def _pods(subject: Subject, ours: Annotations) -> _Pods:
     source, workload = subject.source, subject.workload
     templates = ClaimTemplates(subject.namespace, subject.surroundings)
     if workload.runtime is None:
@@ -183,6 +186,7 @@ def _pods(subject: Subject, record: PinRecord | None) -> _Pods:
     name, runtime = f"{reference.kind.kind} {reference.name}", subject.surroundings.get(reference)
     if runtime is None:
         return _Pods([], unseen=Finding("SST104", dotted(workload.runtime), {"reference": printable(name)}))
+    record = Recorded(ours.record, ours.given)
     run = read_run(source, name, runtime, jobset, record, subject.surroundings.get(DEFINITION), templates)
     return _Pods(run.roles, run.places, run.patches)
 

@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 
 from webhook.intake.claims import ClaimTemplates
 from webhook.intake.fields import Unreadable, count, flag, found, listed, mapped, mapping, objects, text
-from webhook.intake.overlays import Layer, layers, pin_places
+from webhook.intake.overlays import Layer, Recorded, layers, pin_places
 from webhook.intake.places import Places
 from webhook.intake.roles import RawRole, read_roles
-from webhook.model.job import PinPatches, PinRecord
+from webhook.model.job import PinPatches
 from webhook.model.patch import AFFINITY_TERMS, POD_IN_JOB
 from webhook.model.paths import Elsewhere, within
 from webhook.model.placement import Pointer
@@ -46,7 +46,7 @@ def read_run(
     name: str,
     runtime: Object,
     jobset: Workload,
-    record: PinRecord | None,
+    record: Recorded,
     definition: Object | None,
     templates: ClaimTemplates,
 ) -> Run:
@@ -100,7 +100,7 @@ class _Effective:
     """The runtime as it is for one job. `places` says what in it is written in the job, `numbers` which of the job's
     fields hold the number of a role's pods."""
 
-    def __init__(self, source: Object, name: Elsewhere, runtime: Object, record: PinRecord | None) -> None:
+    def __init__(self, source: Object, name: Elsewhere, runtime: Object, record: Recorded) -> None:
         self.name = name
         self.layers = list(layers(source, record))
         self.places = Places()

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from webhook.model.finding import Finding
 from webhook.model.placement import Placement, Pointer
-from webhook.model.queues import Queue, QueueName
+from webhook.model.queues import Queue, QueueName, Slot
 from webhook.model.request import Kind
 
 
@@ -162,8 +162,9 @@ class Overlay:
 
     `at` is the pod spec, among these, that is ours to change, with its nodeSelector (None where there is none) and what
     it has of affinity (as `Placement.affinity_depth`); None: there is none yet. `terms_at` is the pod spec in the
-    object that holds the node affinity in force; None where that stands in the runtime or nowhere. `takes_selector` and
-    `takes_affinity`: a nodeSelector, and a required node affinity, can be written for this role and no other.
+    object that holds the node affinity in force; None where that stands in the runtime or nowhere. `tolerations_at`
+    likewise. `takes_selector`, `takes_affinity` and `takes_tolerations`: a nodeSelector, a required node affinity, and
+    tolerations can be written for this role and no other.
     """
 
     at: Pointer | None = None
@@ -172,6 +173,8 @@ class Overlay:
     terms_at: Pointer | None = None
     takes_selector: bool = True
     takes_affinity: bool = True
+    tolerations_at: Pointer | None = None
+    takes_tolerations: bool = True
     selected_at: Mapping[str, Pointer] = field(default_factory=dict)
     """Of the keys of the nodeSelector in force, those that the object writes, and where."""
 
@@ -319,6 +322,10 @@ class Container:
     unset: tuple[str, ...] = ()
 
 
+def _nowhere(_: str) -> Sequence[Slot]:
+    return ()
+
+
 @dataclass(frozen=True, slots=True)
 class TrainingJob:
     """One job. `name` is what to call it in a message (generateName followed by "*" where it has no name yet).
@@ -353,7 +360,12 @@ class TrainingJob:
     """The queue that it is submitted to, where it names one."""
     reach: Queue | None = None
     """Where that lets its pods land; None: nothing in view says, or it names none."""
+    queue_slots: Callable[[str], Sequence[Slot]] = field(default=_nowhere, repr=False, compare=False)
+    """Where a queue can be named for it, given the scheduler that places it; nowhere: that cannot be written. Asked by
+    few: looked up when it is."""
     record: PinRecord | None = None
+    given: str = ""
+    """The pool that an earlier answer gave it, by its record; a memory too."""
     suspended: bool = False
     started: bool = False
     template_fixed: bool = False

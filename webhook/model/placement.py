@@ -47,12 +47,13 @@ class Term:
 @dataclass(frozen=True, slots=True)
 class Toleration:
     """`operator` is Equal, Exists, Lt or Gt; an empty key with Exists tolerates every key, an empty effect every
-    effect."""
+    effect. `seconds` is for how long it tolerates NoExecute, None for ever."""
 
     key: str = ""
     operator: str = "Equal"
     value: str = ""
     effect: str = ""
+    seconds: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +63,8 @@ class Placement:
     `terms` are the ORed terms of required node affinity; None: there is no required node affinity.
     `affinity_depth` counts how many of affinity, nodeAffinity, requiredDuringSchedulingIgnoredDuringExecution and
     nodeSelectorTerms are there as maps or a list, so that a patch can make the missing parents and no more
-    (kubernetes#90623). `node_name` is the node that the pod is put on without a scheduler, empty where none is named.
+    (kubernetes#90623). `node_name` is the node that the pod is put on without a scheduler, empty where none is named,
+    `scheduler` the scheduler that is named, empty for the default one.
     """
 
     node_selector: tuple[tuple[str, str], ...] = ()
@@ -71,3 +73,4 @@ class Placement:
     affinity_depth: int = 0
     tolerations: tuple[Toleration, ...] = ()
     node_name: str = ""
+    scheduler: str = ""

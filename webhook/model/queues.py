@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from webhook.model.fleet import Taint
-from webhook.model.placement import Requirement, Toleration
+from webhook.model.placement import Pointer, Requirement, Toleration
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +16,13 @@ class QueueName:
     system: str
     name: str
     nodes: tuple[Requirement, ...] = ()
+
+
+class Slot(NamedTuple):
+    """Where the name of a queue can be written: `at` is not there yet, and `below` is to be made inside it."""
+
+    at: Pointer
+    below: Pointer = ()
 
 
 @dataclass(frozen=True, slots=True)

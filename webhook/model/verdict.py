@@ -3,13 +3,16 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from webhook.model.demand import Demand
 from webhook.model.finding import Finding
 from webhook.model.fleet import Model
 from webhook.model.job import Reading, TrainingJob
 from webhook.model.patch import Operation
+from webhook.model.placement import Requirement, Toleration
 from webhook.model.policy import Language, Policy
+from webhook.model.queues import QueueName, Slot
 from webhook.model.request import Request
 
 
@@ -121,6 +124,30 @@ class Pin:
     beside: "Pin | None" = None
 
 
+class Addition(NamedTuple):
+    """What is added to the pod spec of one role; nothing where it has that already."""
+
+    selector: tuple[tuple[str, str], ...] = ()
+    expressions: tuple[Requirement, ...] = ()
+    tolerations: tuple[Toleration, ...] = ()
+    scheduler: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What a job gets with the pool that it is given: to each role, by its place in the job, what that lacks, and the
+    `queue` where it names none, to be written into each of `slots`."""
+
+    pool: str
+    additions: tuple[tuple[int, Addition], ...] = ()
+    queue: QueueName | None = None
+    slots: tuple[Slot, ...] = ()
+
+    @property
+    def lacks_nothing(self) -> bool:
+        return not self.additions and self.queue is None
+
+
 @dataclass(frozen=True, slots=True)
 class Straggler:
     """What ranks on two models cost one another, estimated from the catalog's figures.
@@ -142,7 +169,9 @@ class Straggler:
 @dataclass(frozen=True, slots=True)
 class Decision:
     """What a denying policy gives for one job. `models` are those left for it. `straggler` is what running on all
-    models of the pool would cost, or costs where that is what the job does; None: one model, or figures not known."""
+    models of the pool would cost, or costs where that is what the job does; None: one model, or figures not known.
+    `pool_name` is the AcceleratorPool that it was decided in, empty where none counts, and `given` what the job gets
+    with that, written with the pin; None: it has all of it, or gets nothing."""
 
     verdict: Verdict
     pool: Pool = Pool()
@@ -150,11 +179,14 @@ class Decision:
     models: tuple[Model, ...] = ()
     findings: tuple[Finding, ...] = ()
     straggler: Straggler | None = None
+    pool_name: str = ""
+    given: Given | None = None
 
     @property
     def candidate(self) -> Candidate | None:
-        """The candidate that was chosen: the one whose models are all that is left; None where none was."""
-        return next((one for one in self.pool.candidates if one.models == self.models), None)
+        """The candidate that was chosen: the one that has all models that are left; None where there is none such."""
+        left = set(self.models)
+        return next((one for one in self.pool.candidates if left and left <= set(one.models)), None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,8 @@ at what it loops over, not at the whole object again, so that the time is linear
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 
 import orjson
@@ -38,6 +39,8 @@ _TOKEN = re.compile(
 _NAME = re.compile(r"[A-Za-z_]\w*\Z")
 _OPERAND_END = re.compile(r"[\w)\]}'\"`]\Z")
 _FAULT = re.compile(r"ERROR: [^:]*:(\d+):(\d+): ([^\n]*)")
+_UNDECLARED = re.compile(r"undeclared reference to '(.+)'\Z")
+_CONTAINER = " (in container '')"
 _STATUS = re.compile(r"^[A-Z_]+: | \[[A-Z_]+\]$")
 
 
@@ -95,6 +98,30 @@ def check(expression: str) -> None:
         raise program.with_traceback(None)
 
 
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A field of a variable, as `job.batch` names it. `line` and `column` are where its name begins, from 1."""
+
+    variable: str
+    name: str
+    line: int
+    column: int
+
+
+def fields(expression: str) -> Iterator[Field]:
+    """The fields of variables that a condition names, those of what a loop calls by the same name left out."""
+    tokens = _tokens(expression)
+    words = [word for word, _ in tokens]
+    bound = {words[index] for index in range(1, len(words) - 1) if (words[index - 1], words[index + 1]) == ("(", ",")}
+    for index, variable in enumerate(words):
+        if variable not in VARIABLES or variable in bound or _selected(words, index):
+            continue
+        after = index + 1 + (words[index + 1 : index + 3] == [".", "?"])
+        if words[index + 1 : index + 2] == ["."] and after + 1 < len(words) and _NAME.match(words[after + 1]):
+            name, start = tokens[after + 1]
+            yield Field(variable, name, *_position(expression, start))
+
+
 @lru_cache(maxsize=1)
 def _environment() -> cel.Env:
     return cel.NewEnv(
@@ -116,16 +143,19 @@ def _compiled(expression: str) -> "cel.Expression | CelError":
         if found is None:
             return CelError(expression, _told(error))
         line, column, problem = found.groups()
-        return CelError(expression, _explained(problem), int(line), int(column))
+        return _fault(expression, problem.removesuffix(_CONTAINER), int(line), int(column))
     if program.return_type() not in (cel.Type.BOOL, cel.Type.DYN):
         return CelError(expression, f"is a {program.return_type().name().lower()}, not a bool")
     return _unbounded(expression) or program
 
 
-def _explained(problem: str) -> str:
+def _fault(expression: str, problem: str, line: int, column: int) -> CelError:
     if "'_+_'" in problem:
-        return f"{problem}: there is no +, map, filter and exists_one here, so that what a condition costs is bounded"
-    return problem
+        problem += ": there is no +, map, filter and exists_one here, so that what a condition costs is bounded"
+    elif unknown := _UNDECLARED.match(problem):  # told with the place of its last field
+        begin = expression.split("\n")[line - 1].rfind(unknown[1], 0, column + len(unknown[1]))
+        column = begin + 1 if begin >= 0 else column
+    return CelError(expression, problem, line, column)
 
 
 def _unbounded(expression: str) -> CelError | None:
@@ -134,7 +164,7 @@ def _unbounded(expression: str) -> CelError | None:
     The object's size bounds what each part of such a loop sees over all its rounds. It knows the words of CEL and not
     its grammar: what it reads has been compiled.
     """
-    tokens = [(one.group(), one.start()) for one in _TOKEN.finditer(expression) if not one.group().startswith("//")]
+    tokens = _tokens(expression)
     words = [word for word, _ in tokens]
     # For each open bracket, which names may stand in it; None: any.
     allowed: list[frozenset[str] | None] = [None]
@@ -156,11 +186,19 @@ def _unbounded(expression: str) -> CelError | None:
         elif _NAME.match(word) and here is not None and not _selected(words, index):
             is_called = index + 1 < len(words) and words[index + 1] == "("
             if word not in here and not is_called:
-                line = expression.count("\n", 0, start) + 1
-                column = start - (expression.rfind("\n", 0, start) + 1) + 1
                 fault = f"a loop may name only its own variable, job, request and namespaceObject, not {word}"
-                return CelError(expression, fault, line, column)
+                return CelError(expression, fault, *_position(expression, start))
     return None
+
+
+def _tokens(expression: str) -> list[tuple[str, int]]:
+    """The words of it, each with where it begins; comments are left out."""
+    return [(one.group(), one.start()) for one in _TOKEN.finditer(expression) if not one.group().startswith("//")]
+
+
+def _position(expression: str, start: int) -> tuple[int, int]:
+    """Line and column, from 1."""
+    return expression.count("\n", 0, start) + 1, start - expression.rfind("\n", 0, start)
 
 
 def _selected(words: list[str], index: int) -> bool:

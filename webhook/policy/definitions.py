@@ -4,10 +4,11 @@ has them."""
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from types import MappingProxyType
+from typing import Annotated, Any
 
 import yaml
-from pydantic import BaseModel
+from pydantic import BaseModel, Field, TypeAdapter
 
 from webhook.catalog.additions import Accelerator
 from webhook.policy.accelerator_pool import AcceleratorPool
@@ -82,6 +83,14 @@ _KINDS = (
         namespaced=True,
     ),
 )
+MODELS: Mapping[str, type[BaseModel]] = MappingProxyType(
+    {one.model.__name__: one.model for one in _KINDS} | {PolicyTest.__name__: PolicyTest}
+)
+"""All our kinds by name: custom resources, and those that are only files."""
+
+_Ours: Any = Annotated[
+    Accelerator | AcceleratorPool | TrainingPolicy | TrainingPolicyException | PolicyTest, Field(discriminator="kind")
+]
 
 
 def definitions() -> dict[str, str]:
@@ -91,8 +100,19 @@ def definitions() -> dict[str, str]:
 
 def schemas() -> dict[str, str]:
     """The JSON Schema of each kind, by the name of its file: the name that kubeconform and its like look for."""
-    models: tuple[type[BaseModel], ...] = (*(one.model for one in _KINDS), PolicyTest)
-    return {f"{one.__name__.lower()}_{VERSION}.json": _json(one) for one in models}
+    return {f"{name.lower()}_{VERSION}.json": schema_of(name) for name in MODELS}
+
+
+def definition_of(kind: str) -> str | None:
+    """The definition of one of `MODELS` as YAML; None where it is no custom resource."""
+    return next((_yaml(_definition(one)) for one in _KINDS if one.model.__name__ == kind), None)
+
+
+def schema_of(kind: str | None) -> str:
+    """The JSON Schema of one of `MODELS`, or (None) of an object that is of one of these kinds."""
+    if kind is not None:
+        return _json(MODELS[kind].model_json_schema())
+    return _json(TypeAdapter[object](_Ours).json_schema())
 
 
 def _definition(one: _Kind) -> dict[str, Any]:
@@ -160,10 +180,8 @@ class _Plain(yaml.SafeDumper):
         return True
 
 
-def _json(model: type[BaseModel]) -> str:
-    return (
-        json.dumps({"$schema": _DIALECT} | _for_editors(model.model_json_schema()), ensure_ascii=False, indent=2) + "\n"
-    )
+def _json(schema: Schema) -> str:
+    return json.dumps({"$schema": _DIALECT} | _for_editors(schema), ensure_ascii=False, indent=2) + "\n"
 
 
 def _for_editors(schema: Any) -> Any:  # noqa: ANN401 - any JSON

@@ -48,17 +48,18 @@ class Source:
 
     def place(self, *steps: str | int) -> tuple[int, int]:
         """Line and column of a field of the object, or of the last one on the way to it."""
-        return self._places([steps])[0]
+        return self.places([steps])[0]
 
     def faults(self, problems: Sequence[tuple[Steps, str]]) -> list[Fault]:
         """Each as a fault of its field."""
-        places = self._places([steps for steps, _ in problems])
+        places = self.places([steps for steps, _ in problems])
         return [
             Fault(self.file, *place, printable(dotted(steps)) if steps else "", printable(message))
             for place, (steps, message) in zip(places, problems, strict=True)
         ]
 
-    def _places(self, ways: Iterable[Steps]) -> list[tuple[int, int]]:
+    def places(self, ways: Iterable[Steps]) -> list[tuple[int, int]]:
+        """Of several fields."""
         found = places_in(self.text, ((*self.within, *steps) for steps in ways))
         return [(line + self.first - 1, column) if line else (self.first, 1) for line, column in found]
 

@@ -14,10 +14,16 @@ from webhook.model.finding import Action, Finding
 from webhook.model.job import TrainingJob
 from webhook.model.placement import Operator, Requirement
 from webhook.model.policy import LabelSelector, Policy
-from webhook.model.request import Object, Request
-from webhook.model.rules import Namespaces, Rules
+from webhook.model.request import Object, Request, User
+from webhook.model.rules import AcceleratorPool, Namespaces, Rules
 from webhook.policy.cel import CelError, Conditions
 
+JOB_FIELDS = frozenset({"kind", "name", "coupling", "roles", "devices", "batch", "model"})
+"""What conditions may ask of `job`; batch and model are there where they are known."""
+REQUEST_FIELDS = frozenset(
+    {"uid", "kind", "resource", "subResource", "requestKind", "requestResource", "requestSubResource"}
+) | frozenset({"name", "namespace", "operation", "userInfo", "dryRun", "options"})
+"""Those of an AdmissionRequest without its objects."""
 _NAME = "kubernetes.io/metadata.name"
 _MOST_KEPT = 4096
 _Labels: TypeAlias = Mapping[str, str]
@@ -30,6 +36,7 @@ class Index:
         self.rules = rules
         # In the order given where priorities are equal: oldest first, then by name.
         self._policies = tuple(sorted(rules.policies, key=lambda one: -one.priority))
+        self._pools = tuple(sorted(rules.pools, key=lambda one: (one.order, one.name)))
         self._of_kind = lru_cache(maxsize=_MOST_KEPT)(self._for_kind)
         self._in_namespace = lru_cache(maxsize=_MOST_KEPT)(self._for_namespace)
 
@@ -40,6 +47,11 @@ class Index:
             return self._of_kind(kind).selecting(request)
         labels = frozenset(labels_of(request.namespace, namespaces).items())
         return self._in_namespace(kind, labels).selecting(request)
+
+    def pools(self, user: User, labels: _Labels) -> tuple[AcceleratorPool, ...]:
+        """The pools that jobs of this user in a namespace with these labels may be given, in their order."""
+        groups = set(user.groups)
+        return tuple([one for one in self._pools if _allows(one, groups, labels)])
 
     def _for_kind(self, kind: str) -> "_Found":
         return _Found(one for one in self._policies if one.match.kinds is None or kind in one.match.kinds)
@@ -107,6 +119,18 @@ def matched(candidates: tuple[Policy, ...], request: Request, job: TrainingJob |
 def index_of(rules: Rules) -> Index:
     """The index of exactly this object: `Rules` never change, and are swapped whole."""
     return _index(_Same(rules))
+
+
+def pools_for(request: Request, rules: Rules, namespaces: Namespaces) -> tuple[AcceleratorPool, ...]:
+    """The pools that the job may be given, in their order."""
+    return index_of(rules).pools(request.user, labels_of(request.namespace, namespaces))
+
+
+def _allows(pool: AcceleratorPool, groups: set[str], labels: _Labels) -> bool:
+    """Its namespace, or a group of its user; where the pool names neither, everyone."""
+    if not pool.namespaces:
+        return not pool.groups or not groups.isdisjoint(pool.groups)
+    return selects(pool.namespaces, labels) or not groups.isdisjoint(pool.groups)
 
 
 def labels_of(namespace: str, namespaces: Namespaces) -> _Labels:

@@ -258,9 +258,13 @@ def faults(error: ValidationError) -> list[str]:
 
 
 def problems(error: ValidationError) -> Iterator[tuple[Steps, str]]:
-    """What pydantic found, each with the steps to its field."""
-    for one in error.errors(include_url=False, include_context=False, include_input=False):
-        yield one["loc"], _IN_YAML.get(one["type"]) or _PLAIN.sub("", one["msg"])
+    """What pydantic found, each with the steps to its field. Of a list with a bad item it also says that it is short of
+    items: what a field is told besides what is in it is left out."""
+    found = error.errors(include_url=False, include_context=False, include_input=False)
+    within = {one["loc"][:depth] for one in found for depth in range(len(one["loc"]))}
+    for one in found:
+        if one["loc"] not in within:
+            yield one["loc"], _IN_YAML.get(one["type"]) or _PLAIN.sub("", one["msg"])
 
 
 def dotted(steps: Steps) -> str:

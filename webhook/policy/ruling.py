@@ -120,11 +120,11 @@ def gate(decision: Decision, ruling: Ruling, before: tuple[Finding, ...] = ()) -
         denied, would_deny = denied or acting is Action.DENY, would_deny or would is Action.DENY
     verdict = _given(decision.verdict, denied=denied, pinning=pins)
     would_be = _given(decision.verdict, denied=would_deny, pinning=True)
-    kept = decision.pin if Verdict.PIN in (verdict, would_be) else None
-    if kept is None and decision.pin is not None:
+    kept, given = (decision.pin, decision.given) if Verdict.PIN in (verdict, would_be) else (None, None)
+    if kept is None and given is None and decision.verdict is Verdict.PIN:
         told = [one for one in told if one.code != "SST301"]
     told.sort(key=_rank)
-    decision = replace(decision, verdict=would_be, pin=kept, findings=(*told, *ruling.findings))
+    decision = replace(decision, verdict=would_be, pin=kept, given=given, findings=(*told, *ruling.findings))
     return Gated(verdict, would_be, decision, tuple(used))
 
 
@@ -203,7 +203,7 @@ def _rank(finding: Finding) -> int:
 def _unpinned(decision: Decision) -> Decision:
     models = tuple(model for one in decision.pool.candidates for model in one.models)
     findings = tuple(one for one in decision.findings if one.code != "SST301")
-    return replace(decision, verdict=Verdict.ADMIT, pin=None, models=models, findings=findings)
+    return replace(decision, verdict=Verdict.ADMIT, pin=None, given=None, models=models, findings=findings)
 
 
 def _is_for(exception: PolicyException, request: Request) -> bool:

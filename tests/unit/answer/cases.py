@@ -237,7 +237,11 @@ WARNINGS = {
     "room, warning policy": ask(WIDE, policy=WARN),
     "room, update": ask(WIDE, old=pytorchjob(pod(gpus=4), workers=2)),
     "room, coupling assumed": ask(job(pod(gpus=4, command=["python", "train.py"]), pods=4)),
-    "no node in view": ask(pytorchjob(pod(nodeSelector={"zone": "typo"}))),
+    "no node in view": ask(pytorchjob(pod(gpus=16))),
+    "no node in view has what is selected": ask(pytorchjob(pod(nodeSelector={"zone": "typo"}))),
+    "no node in view has what is selected, but nearly": ask(
+        pytorchjob(pod(nodeSelector={PRODUCT: RTX_5090.product.casefold()}))
+    ),
     "only shares": ask(pytorchjob(workers=2), [shared()]),
     "only nodes of two models": ask(pytorchjob(workers=2), [two_models_in_one()]),
     "only nodes of unknown model": ask(pytorchjob(workers=2), [unlabelled()]),
@@ -313,6 +317,8 @@ REALISTIC: dict[str, str | int | Phrase] = {
     "pods": 8,
     "policies": "team-a, team-b",
     "policy": "one-model-per-job",
+    "pool": "research-cuda",
+    "pools": "vision, speech",
     "problem": "no such key: labels",
     "program": "deepspeed",
     "reference": "ClusterTrainingRuntime torch",
@@ -324,9 +330,10 @@ REALISTIC: dict[str, str | int | Phrase] = {
     "there": 12,
     "told": "64, 32",
     "usable_mib": 31_967,
+    "value": "NVIDIA-RTX-PRO-6000-Blackwell-Server-Edition",
     "values": "NVIDIA-RTX-PRO-6000-Blackwell-Server-Edition",
     "vendor": "NVIDIA",
-    "vendors": "AMD, NVIDIA",
+    "vendors": "AMD (Worker), NVIDIA (Master)",
     "what": "instance-type p5.48xlarge, p5e.48xlarge",
 }
 """What the placeholders of findings hold, as long as they usually are."""

@@ -213,7 +213,7 @@ SHAPE: Json = {
 KEYS = {
     *SHAPE,
     *("source", "verdict", "wouldBe", "policy", "outside", "models", "patch", "findings", "suggestions"),
-    "straggler",
+    *("straggler", "acceleratorPool"),
 }
 
 
@@ -451,6 +451,18 @@ def test_several_policies_gate_and_the_first_by_name_steers(check: Check, tmp_pa
     result = check(DENIED, options=("--policies", str(folder), "-o", "json"))
     (item,) = listed(result)["items"]
     assert (result.exit_code, item["verdict"], item["policy"]) == (1, "Deny", "a-warns")
+
+
+def test_accelerators_beside_the_policies_count(check: Check, tmp_path: Path) -> None:
+    node = gpu_node("new", RTX_5090)
+    node["metadata"]["labels"] |= {PRODUCT: "NVIDIA-New"}
+    del node["metadata"]["labels"]["nvidia.com/gpu.memory"]
+    spec = {"product": "NVIDIA-New", "vendor": "nvidia", "memory": "48Gi", "source": "our bench"}
+    known = {"apiVersion": "samestep.dev/v1alpha1", "kind": "Accelerator", "metadata": {"name": "new"}, "spec": spec}
+    (tmp_path / "policies").mkdir()
+    (tmp_path / "policies" / "new.yaml").write_text(yaml.safe_dump(known))
+    assert check(DENIED, node, fleet=False).exit_code == 0
+    assert check(DENIED, node, fleet=False, options=("--policies", str(tmp_path / "policies"))).exit_code == 1
 
 
 def test_two_policies_of_one_name_are_refused(check: Check, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from syrupy.assertion import SnapshotAssertion
 from controlplane.nodes import A100_80GB, H100, RTX_5090, RTX_PRO_6000
 from tests.samples import Json, ask, job, nodes, patched, pod, pytorchjob
 from webhook.cli import main, stories
-from webhook.decision.notes import Criterion, Rule, Tried, Unpinned
+from webhook.decision.notes import Criterion, Refused, Rule, Tried, Unpinned
 from webhook.decision.scope import Treatment
 from webhook.model.verdict import Out
 
@@ -23,7 +23,7 @@ Explain = Callable[..., Result]
 PRODUCT = "nvidia.com/gpu.product"
 KEYS = {
     *("treatment", "rules", "landings", "demandParts", "reserveMib", "gates"),
-    *("kept", "choice", "keys", "unpinned", "review"),
+    *("kept", "choice", "keys", "unpinned", "acceleratorPools", "review"),
 }
 
 
@@ -165,6 +165,7 @@ def test_a_denial_is_no_fault_of_the_command_and_a_fleet_that_cannot_be_read_is(
         (stories._CRITERIA, Criterion),
         (stories._TRIED, Tried),
         (stories._UNPINNED, Unpinned),
+        (stories._REFUSED, Refused),
     ],
 )
 def test_there_is_a_sentence_for_each(said: dict[StrEnum, str], kind: type[StrEnum]) -> None:

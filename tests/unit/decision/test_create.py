@@ -231,6 +231,26 @@ def test_no_node_in_view_is_a_warning_and_never_a_denial() -> None:
     outcome = ask(pytorchjob(pod(nodeSelector={"zone": "typo"}), memory_per_device="120Gi"))
     assert (outcome.verdict, codes(outcome)) == (Verdict.ADMIT, ["SST403"])
     assert codes(ask(pytorchjob(), [])) == ["SST403"]
+    (finding,) = ask(pytorchjob(pod(gpus=16))).decision.findings
+    assert (finding.code, finding.variant, finding.facts["devices"]) == ("SST403", "", 16)
+
+
+@pytest.mark.parametrize(
+    ("selected", "variant", "told"),
+    [
+        ({"zone": "typo"}, "selector", {"key": "zone", "value": "typo"}),
+        ({PRODUCT: "NVIDIA-Geforce-RTX-5090"}, "selector-like", {"key": PRODUCT, "values": RTX_5090.product}),
+        ({PRODUCT: A100_80GB.product}, "selector", {"key": PRODUCT, "value": A100_80GB.product}),
+    ],
+)
+def test_an_entry_of_the_selector_that_no_node_meets_is_named_and_a_near_value_told(
+    selected: Json, variant: str, told: Json
+) -> None:
+    (finding,) = ask(pytorchjob(pod(nodeSelector=selected))).decision.findings
+    assert (finding.code, finding.variant) == ("SST403", variant)
+    assert told.items() <= finding.facts.items()
+    assert ".template.spec.nodeSelector" in finding.where
+    assert str(finding.facts["key"]) in finding.where
 
 
 def test_a_passing_state_does_not_make_a_pool_pure() -> None:
@@ -364,6 +384,22 @@ def test_two_vendors_in_one_job_are_denied() -> None:
     obj["spec"]["pytorchReplicaSpecs"]["Master"] = {"replicas": 1, "template": {"spec": master}}
     outcome = ask(obj, [*demo_nodes(), amd])
     assert (outcome.verdict, codes(outcome)[0]) == (Verdict.DENY, "SST501")
+
+
+def test_two_vendors_are_told_as_such_where_one_of_them_has_no_node() -> None:
+    obj = pytorchjob(workers=1)
+    obj["spec"]["pytorchReplicaSpecs"]["Master"] = {"replicas": 1, "template": {"spec": pod(device="amd.com/gpu")}}
+    (finding,) = ask(obj).decision.findings
+    assert (finding.code, finding.facts["vendors"]) == ("SST501", "AMD (Master), NVIDIA (Worker)")
+
+
+def test_a_likely_figure_that_exceeds_the_card_is_told_as_more_than_tight() -> None:
+    flags = ("--model_name_or_path=meta-llama/Llama-3.1-8B", "--per_device_train_batch_size=4", "--block_size=4096")
+    outcome = ask(
+        pytorchjob(pod(command=("torchrun", "train.py", *flags, "--bf16", "--do_train", "--save_strategy=no")))
+    )
+    (tight,) = (one for one in outcome.decision.findings if one.code == "SST202")
+    assert tight.variant == "unlikely"
 
 
 def test_an_unreadable_annotation_denies_a_job_in_scope_and_no_other() -> None:

@@ -1,7 +1,8 @@
 """What is in the Markdown of this repository: fenced blocks, links, headings.
 
 A `console` block is a transcript: commands after "$ ", each with all that it prints; a line "..." stands for lines that
-were left out. A `sh` block holds commands only, for where the output is not the same for everyone.
+were left out. A `sh` block holds commands only, for where the output is not the same for everyone. A `yaml` block whose
+first line is a comment with the name of a file is that file.
 """
 
 import re
@@ -15,6 +16,7 @@ ROOT = Path(__file__).parents[3]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 
 _FENCE = re.compile(r"^( *)```(\w*)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
+_FILE = re.compile(r"# (\S+\.yaml)\n")
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 
@@ -30,10 +32,11 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One command of a transcript and the lines shown below it."""
+    """One command of a transcript and the lines shown below it; or, for the command `save`, a file with this text."""
 
     command: str
     shown: tuple[str, ...]
+    text: str = ""
 
 
 def blocks(page: Path, language: str) -> list[Block]:
@@ -42,8 +45,14 @@ def blocks(page: Path, language: str) -> list[Block]:
 
 
 def steps(page: Path) -> list[Step]:
-    """The transcripts of a page, in their order."""
-    return [step for block in blocks(page, "console") for step in _steps(block.text.splitlines())]
+    """The transcripts of a page and the files between them, in their order."""
+    found: list[Step] = []
+    for _, language, text in _FENCE.findall(page.read_text("utf-8")):
+        if language == "console":
+            found += _steps(text.splitlines())
+        elif language == "yaml" and (file := _FILE.match(text)):
+            found.append(Step(f"save {file[1]}", (), text[file.end() :]))
+    return found
 
 
 def _steps(lines: list[str]) -> Iterator[Step]:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from tests.unit.docs.markdown import PAGES, ROOT, commands, steps
+from tests.unit.docs.markdown import PAGES, ROOT, Step, commands, steps
 from webhook.cli import main
 
 TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
@@ -26,9 +26,15 @@ class Terminal:
         for name in GIVEN:
             shutil.copytree(ROOT / name, folder / name)
 
-    def run(self, command: str) -> list[str]:
-        """The lines that it prints, without the spaces at their ends."""
-        if command.startswith("samestep "):
+    def run(self, step: Step) -> list[str]:
+        """The lines that its command prints, without the spaces at their ends."""
+        command = step.command
+        if command.startswith("save "):
+            printed = ""
+            file = self._folder / command.removeprefix("save ")
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(step.text, "utf-8")
+        elif command.startswith("samestep "):
             printed = self._samestep(command)
         elif command == "make demo":
             printed = self._demo()
@@ -59,7 +65,7 @@ def test_a_transcript_shows_what_its_commands_print(
     monkeypatch.chdir(tmp_path)
     terminal = Terminal(tmp_path)
     for step in steps(page):
-        printed = terminal.run(step.command)
+        printed = terminal.run(step)
         if "..." in step.shown:
             assert with_gaps(step.shown, printed), (step.command, printed)
         else:

@@ -1,0 +1,1 @@
+"""What is wrong with a set of policies, though each of them can be read."""
