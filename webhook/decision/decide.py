@@ -321,7 +321,7 @@ def _models(among: Iterable[Candidate]) -> Iterator[Model]:
 
 def _looks_at_room(case: Case) -> bool:
     """Whether a flavor is out for room: where nodes may be added, the queue may know more than what is there."""
-    return case.policy.room is not RoomRule.IGNORE and not case.fleet.grows and not case.checking
+    return case.policy.room is not RoomRule.IGNORE and not case.grows and not case.checking
 
 
 def _steered(pool: TargetPool, case: Case, models: Iterable[Model], *, gang: bool) -> Steered:

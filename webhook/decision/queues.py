@@ -55,7 +55,7 @@ def queue_chooses(pool: TargetPool, job: TrainingJob, alike: Iterable[Iterable[M
     if len(pool.roles) != 1 or pool.roles[0].offers is None or not job.suspended or job.group:
         return False
     role = pool.roles[0]
-    odd = pool.unknown | pool.two_models
+    odd = pool.unknown | pool.two_models | pool.shares
     flavors = [one.nodes & role.nodes for one in pool.roles[0].offers.flavors]
     groups = [pool.of(models) for models in alike]
     return any(flavors) and all(not nodes & odd and sum(1 for bits in groups if bits & nodes) <= 1 for nodes in flavors)

@@ -530,3 +530,10 @@ def with_template(obj: Json, selector: Json, *, suspend: bool) -> Json:
     template = obj["spec"]["template"]
     spec = {**template["spec"], "nodeSelector": {**template["spec"].get("nodeSelector", {}), **selector}}
     return {**obj, "spec": {**obj["spec"], "suspend": suspend, "template": {**template, "spec": spec}}}
+
+
+def test_a_flavor_with_nodes_that_offer_only_shares_is_not_left_to_kueue() -> None:
+    (shared,) = labelled(RTX_PRO_6000, 1, devices=8, gpu="large", name="shared")
+    shared["metadata"]["labels"] |= {"nvidia.com/gpu.replicas": "4", PRODUCT: f"{LARGE}-SHARED"}
+    outcome = ask(ONE, [*NODES, shared], queues=read(*BY_OWN, *EIGHT_EACH))
+    assert (outcome.verdict, selectors(outcome)) == (Verdict.PIN, [{OWN: "small"}])
