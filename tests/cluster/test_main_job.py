@@ -169,13 +169,13 @@ def test_applying_the_same_file_twice_changes_nothing(team: Team, sample: Sample
     assert how or again.stdout.endswith("/ddp unchanged\n")
 
 
-@pytest.mark.parametrize(("batch", "model"), [(16, SMALL), (64, LARGE)])
+@pytest.mark.parametrize(("batch", "model", "wish"), [(16, SMALL, {"model": SMALL}), (64, LARGE, {})])
 def test_a_job_with_two_ored_terms_keeps_both_and_is_narrowed_whichever_matches(
-    team: Team, batch: int, model: str
+    team: Team, batch: int, model: str, wish: Json
 ) -> None:
     """Each model is reached through another of its two terms."""
     terms = [on_hosts("rtx5090-1", "rtx5090-2"), on_hosts("pro6000-1", "pro6000-2")]
-    team.apply(job(spread_pod(batch=batch, affinity=required(*terms)), **PER_SAMPLE))
+    team.apply(job(spread_pod(batch=batch, affinity=required(*terms)), **PER_SAMPLE, **wish))
 
     stored = worker(team.get("job", "ddp"))
     assert stored["affinity"] == required(*terms)

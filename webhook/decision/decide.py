@@ -11,7 +11,7 @@ from webhook.decision.choice import choose, names_model
 from webhook.decision.nearest import value_meant
 from webhook.decision.notes import Kept, Keys, Pooled, Rule, Tell, Unpinned, untold
 from webhook.decision.pin import pin_to, separating
-from webhook.decision.pool import TargetPool, candidates, likes, packs, target_pool, together, told
+from webhook.decision.pool import TargetPool, candidates, free_now, likes, packs, target_pool, together, told, waits
 from webhook.decision.queues import (
     Steered,
     flavors_tried,
@@ -151,7 +151,11 @@ def decide_in(pool: TargetPool, case: Case) -> Decision:
     if treatment is not Treatment.ONE_MODEL:
         return _gated(pool, case, asked_for, figures, _TREAT[treatment])
     # A model that is asked for is one model.
-    mixes = case.may_mix and is_mixed(pool, case.policy) and (not case.wish or case.policy.pin_when is PinWhen.NEVER)
+    mixes = (
+        case.may_mix
+        and (len(weighed) > 1 or is_mixed(pool, case.policy))
+        and (not case.wish or case.policy.pin_when is PinWhen.NEVER)
+    )
     decision = _mixed(pool, case) if mixes else _gated(pool, case, asked_for, figures, _one_model)
     slowed = slowing(pool)
     return replace(decision, straggler=slowed) if slowed else decision
@@ -393,14 +397,16 @@ def _room_now(pool: TargetPool, case: Case, chosen: Candidate) -> Iterable[Findi
     """Of a gang that has its places there: whether they may be too fragmented, and whether they are taken now.
 
     What is taken now is no news where a queue holds the job back, nor for one of several pods that come one by one.
+    What is only promised to others may yet come to nothing: that ranks, and is not told.
     """
     if chosen.out:
         return
     if not packs(pool, chosen.models):
         yield Finding("SST401", "", {"model": chosen.name}, "packing", Action.WARN)
     held = case.job.suspended or queued(pool)
-    if chosen.waits and case.policy.room is not RoomRule.IGNORE and not held and not case.grouped:
-        free = chosen.devices_now or 0
+    told_now = case.policy.room is not RoomRule.IGNORE and not held and not case.grouped
+    if told_now and chosen.waits and waits(pool, chosen.models):
+        free = free_now(pool, chosen.models) or 0
         wanted = sum(role.gang * role.devices for role in case.job.device_roles)
         facts: dict[str, str | int] = {"model": chosen.name, "free": free, "devices": chosen.devices}
         yield Finding("SST402", facts=facts, variant="" if free < wanted else "apart")

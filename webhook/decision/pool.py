@@ -284,7 +284,7 @@ def _candidate(
         out.append(short.reason)
     promised = _promised(pool, models, before.promised)
     awaited = sum([before.awaited.get((pool.columns[one].resource, one.product), 0) for one in models])
-    free = _free(pool, models)
+    free = free_now(pool, models)
     return Candidate(
         model=models[0],
         also=models[1:],
@@ -294,7 +294,7 @@ def _candidate(
         devices=sum([pool.columns[model].there.total(pool.models[model]) for model in models]),
         devices_now=None if free is None else max(free - promised, 0),
         short_now=0 if free is None else max(promised + awaited - free, 0),
-        waits=gang and not out and free is not None and _waits(pool, models, promised),
+        waits=gang and not out and free is not None and waits(pool, models, promised),
         out=tuple(out),
         short_role=short.role if short else "",
         pods=short.pods if short else 0,
@@ -316,7 +316,7 @@ def _promised(pool: TargetPool, models: tuple[Model, ...], taken: Mapping[tuple[
     )
 
 
-def _free(pool: TargetPool, models: tuple[Model, ...]) -> int | None:
+def free_now(pool: TargetPool, models: tuple[Model, ...]) -> int | None:
     """Their devices that no pod has asked for; None where the pods are not in view."""
     free = 0
     for model in models:
@@ -378,7 +378,7 @@ def _short_of_flavors(pool: TargetPool, nodes: Mapping[int, Nodes]) -> Short | N
     return None
 
 
-def _waits(pool: TargetPool, models: tuple[Model, ...], promised: int) -> bool:
+def waits(pool: TargetPool, models: tuple[Model, ...], promised: int = 0) -> bool:
     """Whether the gang does not fit into what is free now, less so many devices that are promised to others."""
     there = pool.of_roles(models)
     nodes = {one.index: there[one.index] & one.takes for one in pool.roles}

@@ -159,6 +159,10 @@ def test_of_a_class_the_models_without_the_memory_stand_apart() -> None:
     outcome = ask(pytorchjob(memory_per_device="44Gi"), known, policy=policy)
     assert (outcome.verdict, products(outcome)) == (Verdict.PIN, [A100_80GB.product])
     assert ask(pytorchjob(memory_per_device="120Gi"), known, policy=policy).verdict is Verdict.DENY
+    # Never pinned, it may land on those without the memory.
+    never = replace(policy, pin_when=PinWhen.NEVER)
+    assert ask(pytorchjob(memory_per_device="44Gi"), known, policy=never).verdict is Verdict.DENY
+    assert ask(pytorchjob(memory_per_device="20Gi"), known, policy=never).verdict is Verdict.ADMIT
 
 
 def test_a_spread_is_told_of_one_product_and_not_of_the_class() -> None:
