@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from webhook.catalog.codes import action_of
-from webhook.decision.decide import Case
+from webhook.decision.case import Case
 from webhook.decision.notes import Tell, untold
 from webhook.decision.pooled import decide_pooled
 from webhook.decision.pools import lacking

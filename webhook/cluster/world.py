@@ -4,7 +4,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 
-from webhook.decision.decide import PROMISED_FOR_S
+from webhook.decision.case import PROMISED_FOR_S
 from webhook.fleet.pods import Usage
 from webhook.fleet.queues import read_queues
 from webhook.model.fleet import Fleet, Nodes

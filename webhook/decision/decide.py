@@ -1,17 +1,33 @@
 """From a sized job to a decision: the gates in their order, then the choice, then the pin."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial, reduce
 from operator import or_
 from typing import TypeAlias
 
 from webhook.catalog.accelerators import accelerators
+from webhook.decision.case import Case, fleet_age, unbound
 from webhook.decision.choice import choose, names_model
-from webhook.decision.nearest import value_meant
-from webhook.decision.notes import Kept, Keys, Pooled, Rule, Tell, Unpinned, untold
+from webhook.decision.findings import (
+    memory_withheld,
+    no_node,
+    nothing_known,
+    of_chosen,
+    out_of_memory,
+    queue_not_in_view,
+    room_now,
+    room_withheld,
+    smallest,
+    tight,
+    unknown,
+    unknown_or_tight,
+    unpinnable,
+)
+from webhook.decision.mixed import is_mixed, mixed, slowing
+from webhook.decision.notes import Kept, Keys, Pooled, Rule, Unpinned
 from webhook.decision.pin import pin_to, separating
-from webhook.decision.pool import TargetPool, candidates, free_now, likes, packs, target_pool, together, told, waits
+from webhook.decision.pool import TargetPool, candidates, likes, target_pool, told
 from webhook.decision.queues import (
     Steered,
     flavors_tried,
@@ -22,98 +38,16 @@ from webhook.decision.queues import (
     queued,
     strays,
 )
-from webhook.decision.sameness import differences
-from webhook.decision.scope import Scope, Treatment, scope
+from webhook.decision.scope import Treatment, gates
 from webhook.decision.stack import stack_findings
-from webhook.decision.straggler import straggler
-from webhook.decision.wishes import model_asked_for, narrowed_to, unmet
-from webhook.fleet.limits import BySelector
-from webhook.fleet.select import placed
+from webhook.decision.wishes import narrowed_to, unmet
 from webhook.model.finding import Action, Facts, Finding
-from webhook.model.fleet import Fleet, Model
-from webhook.model.job import PinRecord, TrainingJob
-from webhook.model.paths import dotted, printable
-from webhook.model.pods import Promise, Queued
-from webhook.model.policy import Differing, PinWhen, Policy, RoomRule, UnknownNodes
-from webhook.model.queues import NO_QUEUES, Queues
-from webhook.model.rules import AcceleratorPool
-from webhook.model.verdict import Candidate, Decision, Out, Pin, Pool, Straggler, Verdict, named
-from webhook.sizing.demand import Sized
-
-PROMISED_FOR_S = 60
-"""What a pin takes counts as in use for so long, or until its pods are bound."""
+from webhook.model.fleet import Model
+from webhook.model.paths import dotted
+from webhook.model.policy import PinWhen, RoomRule
+from webhook.model.verdict import Candidate, Decision, Out, Pin, Pool, Verdict, named
 
 _NO_FACTS: Facts = {}
-_EVERY_GATE = frozenset(Out) - {Out.UNWISHED}
-_MEMORY = frozenset({Out.MEMORY})
-_BUT_ROOM = _EVERY_GATE - {Out.ROOM, Out.QUOTA}
-
-ALLOW_MIXED = "samestep.dev/allow-mixed"
-
-SPREAD_PERCENT = 2
-"""One product's memory may differ by this much (ECC, drivers) before it is worth telling."""
-
-
-@dataclass(frozen=True, slots=True)
-class Case:
-    """One job before the gates. `keep` is the pin recorded in the old object of an UPDATE: it stays while it passes;
-    `on_update`: an UPDATE is never denied for room. `promises` are the pins given lately; `grouped`: the pod is one of
-    several that are objects of their own; `queued` is what pods wait for that are to come to one model. `checking`:
-    this is the final object, which is not held to a lack of room. `tell` hears what the decision goes through.
-
-    `queues` are those in view. `pools` are the AcceleratorPools that the job may be given, in their order, and
-    `pools_in_view` whether it is known which there are; `kept_in` is the one that an earlier answer gave it, where the
-    job shows that it did. `pool_grows`: the job is in a pool that may get more nodes.
-    """
-
-    job: TrainingJob
-    sized: Sized
-    fleet: Fleet
-    policy: Policy
-    now: float
-    keep: PinRecord | None = None
-    on_update: bool = False
-    promises: tuple[Promise, ...] = ()
-    grouped: bool = False
-    queued: Queued = field(default_factory=dict)
-    checking: bool = False
-    tell: Tell = untold
-    queues: Queues = NO_QUEUES
-    pools: tuple[AcceleratorPool, ...] = ()
-    pools_in_view: bool = False
-    kept_in: AcceleratorPool | None = None
-    pool_grows: bool = False
-
-    @property
-    def scope(self) -> Scope:
-        return scope(self.job, self.policy)
-
-    @property
-    def may_mix(self) -> bool:
-        """Whether coupled ranks may run on several models: the policy never pins, or lets the submitter's reason
-        count."""
-        return self.policy.pin_when is PinWhen.NEVER or (self.policy.allow_mixed and bool(self.job.wishes.allow_mixed))
-
-    @property
-    def wish(self) -> str:
-        """The model that the submitter asks for, or nothing."""
-        return model_asked_for(self.job, self.policy)
-
-    @property
-    def pool_asked_for(self) -> str:
-        """The AcceleratorPool that the submitter asks for; empty where none is, or where policy does not listen."""
-        return self.job.wishes.pool if self.policy.model else ""
-
-    @property
-    def grows(self) -> bool:
-        """Whether nodes may be added where the job may land."""
-        return self.pool_grows or bool(self.fleet.grows)
-
-    @property
-    def stale_s(self) -> float:
-        """How far past the policy's limit the fleet's age is, as an age in seconds; 0 while it is fresh."""
-        age = self.now - self.fleet.taken_at if self.fleet.taken_at is not None else 0.0
-        return age if age > self.policy.stale_after_s else 0.0
 
 
 def decide(case: Case) -> Decision:
@@ -125,7 +59,7 @@ def decide(case: Case) -> Decision:
         return Decision(Verdict.ADMIT)
     pool = target_pool(case.job, case.fleet)
     decision = decide_in(pool, case)
-    beside = (*stack_findings(pool, case.job, decision.models), *_queue_not_in_view(case.job))
+    beside = (*stack_findings(pool, case.job, decision.models), *queue_not_in_view(case.job))
     return replace(decision, findings=(*decision.findings, *beside)) if beside else decision
 
 
@@ -134,7 +68,7 @@ def decide_in(pool: TargetPool, case: Case) -> Decision:
     case.tell(Pooled(pool))
     treatment = case.scope.treatment
     gang = treatment is Treatment.ONE_MODEL
-    weighed = candidates(pool, case.sized.demand, case.policy, gang=gang, promises=_unbound(case), queued=case.queued)
+    weighed = candidates(pool, case.sized.demand, case.policy, gang=gang, promises=unbound(case), queued=case.queued)
     weighed = narrowed_to(weighed, case.wish)
     figures = told(pool, weighed)
     if not pool.nodes:
@@ -147,7 +81,7 @@ def decide_in(pool: TargetPool, case: Case) -> Decision:
         told_by = ", ".join(f"{vendor} ({role})" for vendor, role in vendors.items())
         return Decision(Verdict.DENY, figures, findings=(Finding("SST501", facts={"vendors": told_by}),))
     if not weighed:
-        return Decision(Verdict.ADMIT, figures, findings=_nothing_known(pool, treatment))
+        return Decision(Verdict.ADMIT, figures, findings=nothing_known(pool, treatment))
     if treatment is not Treatment.ONE_MODEL:
         return _gated(pool, case, asked_for, figures, _TREAT[treatment])
     # A model that is asked for is one model.
@@ -156,50 +90,15 @@ def decide_in(pool: TargetPool, case: Case) -> Decision:
         and (len(weighed) > 1 or is_mixed(pool, case.policy))
         and (not case.wish or case.policy.pin_when is PinWhen.NEVER)
     )
-    decision = _mixed(pool, case) if mixes else _gated(pool, case, asked_for, figures, _one_model)
+    decision = mixed(pool, case) if mixes else _gated(pool, case, asked_for, figures, _one_model)
     slowed = slowing(pool)
     return replace(decision, straggler=slowed) if slowed else decision
-
-
-def is_mixed(pool: TargetPool, policy: Policy) -> bool:
-    """Whether the pool holds more than the nodes of models that count as one."""
-    return len(likes(pool, policy)) > 1 or pool.nodes != pool.of(pool.models)
-
-
-def slowing(pool: TargetPool) -> Straggler | None:
-    """What running on all models of the pool would cost."""
-    if len(pool.models) < 2:
-        return None
-    return straggler({model: least for model, (least, _) in pool.memory_mib.items()})
 
 
 def _gated(pool: TargetPool, case: Case, weighed: tuple[Candidate, ...], figures: Pool, treat: "_Treat") -> Decision:
     if all(one.memory_out for one in weighed):
         return _memory_denies(pool, case, figures)
     return treat(pool, case, weighed, figures)
-
-
-def gates(treatment: Treatment, policy: Policy) -> frozenset[Out]:
-    """What may leave a candidate out of those that the submitter's wish has left."""
-    if treatment is not Treatment.ONE_MODEL:
-        return _MEMORY
-    # A model that a role's own selectors exclude is no matter of room.
-    return _BUT_ROOM if policy.room is RoomRule.IGNORE else _EVERY_GATE
-
-
-def no_node(job: TrainingJob, fleet: Fleet) -> Finding:
-    """No node in view could ever hold a pod: a typo, an empty autoscaled pool and a node being replaced look alike.
-
-    Where an entry of the nodeSelector is met by no node at all, it is that, with the value that was probably meant.
-    """
-    role = job.device_roles[0]
-    for limit in placed(fleet, role.placement):
-        if isinstance(limit, BySelector) and not limit.nodes:
-            where = dotted((*role.spec, "nodeSelector", limit.key))
-            if meant := value_meant(limit, fleet):
-                return Finding("SST403", where, {"key": limit.key, "values": meant}, "selector-like")
-            return Finding("SST403", where, {"key": limit.key, "value": printable(limit.value)}, "selector")
-    return Finding("SST403", dotted(role.spec), {"devices": role.devices, "device": role.device, "role": role.name})
 
 
 def _vendors(pool: TargetPool) -> dict[str, str]:
@@ -211,33 +110,21 @@ def _vendors(pool: TargetPool) -> dict[str, str]:
     return dict(sorted(asked.items()))
 
 
-def memory_withheld(pool: TargetPool, case: Case) -> str:
-    """Why nothing may be denied for memory: the variant of the finding's text, empty where denial stands."""
-    if (pool.unknown or pool.two_models) and case.policy.unknown_nodes is UnknownNodes.WITHHOLD:
-        return "unknown"
-    return "stale" if case.stale_s else ""
-
-
-def out_of_memory(case: Case) -> Finding:
-    """No model has the memory; it points at the micro-batch, or at the annotations that declare the demand."""
-    return Finding("SST201", case.sized.micro_batch.field if case.sized.micro_batch else "metadata.annotations")
-
-
 def _memory_denies(pool: TargetPool, case: Case, figures: Pool) -> Decision:
     if withheld := memory_withheld(pool, case):
-        finding = replace(out_of_memory(case), facts=_age(case), variant=withheld, action=Action.WARN)
+        finding = replace(out_of_memory(case), facts=fleet_age(case), variant=withheld, action=Action.WARN)
         return Decision(Verdict.ADMIT, figures, findings=(finding,))
     return Decision(Verdict.DENY, figures, findings=(out_of_memory(case),))
 
 
 def _unmet(pool: TargetPool, case: Case, weighed: tuple[Candidate, ...], figures: Pool) -> Decision:
     """What was asked for is not there. Like a model that the job's own selectors exclude, none other is chosen."""
-    nowhere = () if weighed else _nothing_known(pool, case.scope.treatment)
+    nowhere = () if weighed else nothing_known(pool, case.scope.treatment)
     withheld = memory_withheld(pool, case) or ("grows" if case.grows else "update" if case.on_update else "")
     if not weighed:
         withheld = "unknown"
     finding = unmet(case.job, weighed, withheld)
-    finding = replace(finding, facts={**finding.facts, **_age(case)})
+    finding = replace(finding, facts={**finding.facts, **fleet_age(case)})
     verdict = Verdict.ADMIT if withheld else Verdict.DENY
     return Decision(verdict, figures, findings=(finding, *nowhere))
 
@@ -250,13 +137,13 @@ def _one_model(pool: TargetPool, case: Case, weighed: tuple[Candidate, ...], fig
     roomy = tuple(one for one in fitting if standing.isdisjoint(one.out))
     findings: list[Finding] = []
     if not roomy:
-        withheld = _room_withheld(pool, case)
+        withheld = room_withheld(pool, case)
         reachable = tuple(one for one in fitting if Out.UNREACHABLE not in one.out)
         if not withheld:
             lacking = "SST201" if len(fitting) < len(weighed) else "SST401"
             finding = Finding(lacking, dotted(case.job.device_roles[0].spec))
             return Decision(Verdict.DENY, figures, findings=(finding,))
-        findings.append(Finding("SST401", "", _age(case), withheld, Action.WARN))
+        findings.append(Finding("SST401", "", fleet_age(case), withheld, Action.WARN))
         if withheld in ("unknown", "stale") or not reachable:
             return Decision(Verdict.ADMIT, figures, findings=tuple(findings))
         roomy = reachable
@@ -277,8 +164,8 @@ def _one_model(pool: TargetPool, case: Case, weighed: tuple[Candidate, ...], fig
         if queued(pool) and _missed(pool, case, chosen):
             missed = tuple(one for one in roomy if _missed(pool, case, one))
             chosen = best(grouped=case.grouped, missed=missed)
-    findings.extend(_of_chosen(pool, case, weighed, chosen))
-    findings.extend(_room_now(pool, case, chosen))
+    findings.extend(of_chosen(pool, case, weighed, chosen))
+    findings.extend(room_now(pool, case, chosen))
     alone = pool.nodes == pool.of(chosen.models)
     needless = policy.pin_when is not PinWhen.ALWAYS or case.may_mix
     if alone and needless and not _keeps_queue_off(pool, case, chosen):
@@ -304,7 +191,7 @@ def _left_to_queue(
     flavors = left_to_queue(pool, _models(left), _models(barred), room=room)
     told_of = tuple(one for one in left if not flavors.models.isdisjoint(one.models))
     models = tuple(model for model in _models(told_of) if model in flavors.models)
-    told = (*findings, *_smallest(weighed), *_unknown(case, weighed), *_tight(told_of))
+    told = (*findings, *smallest(weighed), *unknown(case, weighed), *tight(told_of))
     unpinned = Decision(Verdict.ADMIT, figures, models=models, findings=told)
     if case.policy.pin_when is PinWhen.NEVER or not (flavors.keeps_off or case.policy.pin_when is PinWhen.ALWAYS):
         case.tell(Unpinned.QUEUE)
@@ -348,70 +235,6 @@ def _keeps_queue_off(pool: TargetPool, case: Case, chosen: Candidate) -> bool:
     return strays(pool, nodes) and keeps_to(pool, nodes, case.policy)
 
 
-def _queue_not_in_view(job: TrainingJob) -> Iterable[Finding]:
-    if job.reach is not None and job.reach.missing:
-        yield Finding("SST104", "metadata.labels", {"reference": printable(job.reach.missing[0])}, "queue")
-
-
-def _mixed(pool: TargetPool, case: Case) -> Decision:
-    """Several models on purpose. Nothing is pinned and any rank may land on any of them: the smallest is the gate, and
-    all of them together are the room."""
-    demand, policy = case.sized.demand, case.policy
-    case.tell(Unpinned.NEVER if policy.pin_when is PinWhen.NEVER else Unpinned.MIXED)
-    each = candidates(pool, demand, policy, gang=False, promises=_unbound(case))
-    whole = together(pool, demand, policy, promises=_unbound(case))
-    figures = told(pool, each)
-    on_purpose = tuple(_on_purpose(pool, case))
-    findings: list[Finding] = []
-    if whole.memory_out:
-        smallest = min(each, key=lambda one: (one.usable_mib, one.name))
-        lacks = replace(out_of_memory(case), facts={"model": smallest.name, "usable_mib": smallest.usable_mib})
-        if not memory_withheld(pool, case):
-            return Decision(Verdict.DENY, figures, findings=(replace(lacks, variant="mixed"), *on_purpose))
-        findings.append(replace(lacks, variant="mixed-unsure", action=Action.WARN))
-    if not (gates(Treatment.ONE_MODEL, policy) - {Out.MEMORY}).isdisjoint(whole.out):
-        withheld = _room_withheld(pool, case)
-        lacks = Finding("SST401", dotted(case.job.device_roles[0].spec), {"there": whole.devices}, "mixed")
-        if not withheld:
-            return Decision(Verdict.DENY, figures, findings=(lacks, *on_purpose))
-        findings.append(Finding("SST401", "", _age(case), withheld, Action.WARN))
-    findings.extend(on_purpose)
-    findings.extend(_unknown(case, each))
-    findings.extend(_tight(each))
-    findings.extend(_spread(pool, whole))
-    findings.extend(_room_now(pool, case, whole))
-    return Decision(Verdict.ADMIT, figures, models=whole.models, findings=tuple(findings))
-
-
-def _on_purpose(pool: TargetPool, case: Case) -> Iterator[Finding]:
-    """It points at the annotation, where it is that and not the policy that allows it. Where a queue gives all pods one
-    flavor, nothing is mixed."""
-    if queue_chooses(pool, case.job, likes(pool, case.policy)):
-        return
-    where = "" if case.policy.pin_when is PinWhen.NEVER else dotted(("metadata", "annotations", ALLOW_MIXED))
-    facts = {"models": ", ".join(model.name for model in pool.models)}
-    yield Finding("SST306", where, facts, "" if slowing(pool) else "unknown")
-
-
-def _room_now(pool: TargetPool, case: Case, chosen: Candidate) -> Iterable[Finding]:
-    """Of a gang that has its places there: whether they may be too fragmented, and whether they are taken now.
-
-    What is taken now is no news where a queue holds the job back, nor for one of several pods that come one by one.
-    What is only promised to others may yet come to nothing: that ranks, and is not told.
-    """
-    if chosen.out:
-        return
-    if not packs(pool, chosen.models):
-        yield Finding("SST401", "", {"model": chosen.name}, "packing", Action.WARN)
-    held = case.job.suspended or queued(pool)
-    told_now = case.policy.room is not RoomRule.IGNORE and not held and not case.grouped
-    if told_now and chosen.waits and waits(pool, chosen.models):
-        free = free_now(pool, chosen.models) or 0
-        wanted = sum(role.gang * role.devices for role in case.job.device_roles)
-        facts: dict[str, str | int] = {"model": chosen.name, "free": free, "devices": chosen.devices}
-        yield Finding("SST402", facts=facts, variant="" if free < wanted else "apart")
-
-
 def _not_out(pool: TargetPool, case: Case, weighed: tuple[Candidate, ...], figures: Pool) -> Decision:
     """One node: kept off the models that are out, and not narrowed further but to what was asked for."""
     left = tuple(one for one in weighed if not one.memory_out)
@@ -419,8 +242,8 @@ def _not_out(pool: TargetPool, case: Case, weighed: tuple[Candidate, ...], figur
     wide = pool.nodes != asked_for if case.wish else len(left) < len(weighed)
     if not wide or case.policy.pin_when is PinWhen.NEVER:
         models = tuple(one.model for one in left)
-        return Decision(Verdict.ADMIT, figures, models=models, findings=tuple(_unknown_or_tight(case, weighed)))
-    findings = [*_smallest(weighed), *_unknown_or_tight(case, left)]
+        return Decision(Verdict.ADMIT, figures, models=models, findings=tuple(unknown_or_tight(case, weighed)))
+    findings = [*smallest(weighed), *unknown_or_tight(case, left)]
     return _pinned(pool, case, left, figures, findings, "" if case.wish else "kept-off", gang=False)
 
 
@@ -429,7 +252,7 @@ def _memory_only(pool: TargetPool, case: Case, weighed: tuple[Candidate, ...], f
     if case.wish:
         return _not_out(pool, case, weighed, figures)
     out = [one.model.name for one in weighed if one.memory_out]
-    findings = tuple(_unknown_or_tight(case, weighed))
+    findings = tuple(unknown_or_tight(case, weighed))
     if out:
         findings = (Finding("SST202", facts={"models": ", ".join(out)}, variant="independent"),)
     models = tuple(one.model for one in weighed)
@@ -474,7 +297,7 @@ def _pinned(
     else:
         pin = pin_to(pool, models, case.policy, gang=gang, tell=case.tell)
     if pin is None:
-        findings.append(_unpinnable(case.job, ", ".join(one.name for one in left)))
+        findings.append(unpinnable(case.job, ", ".join(one.name for one in left)))
         return Decision(Verdict.ADMIT, figures, findings=tuple(findings))
     if len(models) > 1:
         # A label that some nodes lack may leave fewer of them.
@@ -506,103 +329,3 @@ def _names(left: tuple[Candidate, ...], models: Collection[Model]) -> str:
     """The candidates by what is left of their models."""
     remaining = (tuple(model for model in one.models if model in models) for one in left)
     return ", ".join(named(some) for some in remaining if some)
-
-
-def _unpinnable(job: TrainingJob, names: str) -> Finding:
-    facts = {"models": names}
-    if job.pin_patches is None or all(
-        one.overlay is None or (one.overlay.takes_selector and one.overlay.takes_affinity) for one in job.device_roles
-    ):
-        return Finding("SST307", facts=facts)
-    return Finding("SST307", "spec", {**facts, "field": job.pin_patches.shape.value}, "patches")
-
-
-def _of_chosen(pool: TargetPool, case: Case, weighed: tuple[Candidate, ...], chosen: Candidate) -> Iterable[Finding]:
-    yield from _smallest(weighed)
-    yield from _unknown(case, weighed)
-    yield from _tight((chosen,))
-    yield from _spread(pool, chosen)
-    nodes = pool.of(chosen.models)
-    for code, compared in (("SST601", case.policy.host), ("SST602", case.policy.fabric)):
-        if what := differences(pool.fleet, nodes, compared):
-            # Where one value is required, no pin holds it yet: the submitter can, with a selector.
-            action = Action.WARN if compared.differing is Differing.REQUIRE else None
-            yield Finding(code, facts={"model": chosen.name, "what": what}, action=action)
-    if pool.two_models:
-        yield Finding("SST305", facts={"nodes": pool.two_models.bit_count()})
-
-
-def _spread(pool: TargetPool, chosen: Candidate) -> Iterable[Finding]:
-    """Of each product for itself: two that count as one differ anyway."""
-    for model in chosen.models:
-        least, most = pool.memory_mib[model]
-        percent = 100 * (most - least) / least
-        if percent > SPREAD_PERCENT:
-            yield Finding("SST206", facts={"model": model.name, "percent": round(percent), "memory_mib": least})
-
-
-def _smallest(weighed: tuple[Candidate, ...]) -> Iterable[Finding]:
-    """The smallest GPU is told where the demand exceeds it, as the reason for a pin."""
-    smallest = min(weighed, key=lambda one: (one.usable_mib, one.name))
-    if smallest.memory_out:
-        yield Finding("SST204", facts={"model": smallest.name, "usable_mib": smallest.usable_mib})
-
-
-def _unknown_or_tight(case: Case, among: tuple[Candidate, ...]) -> Iterable[Finding]:
-    yield from _unknown(case, among)
-    yield from _tight(among)
-
-
-def _unknown(case: Case, among: tuple[Candidate, ...]) -> Iterable[Finding]:
-    """Unknown demand is told where it would have made a difference: where there is more than one model."""
-    if not case.sized.demand.known and len(among) > 1:
-        variant = "" if case.sized.demand.low_mib is None else "bound"
-        yield Finding("SST203", "metadata.annotations", {"missing": case.sized.missing}, variant)
-
-
-def _tight(among: tuple[Candidate, ...]) -> Iterable[Finding]:
-    tight = [one for one in among if one.risk and not one.memory_out]
-    unlikely = [one for one in tight if one.unlikely]
-    if unlikely:
-        usable = min(one.usable_mib for one in unlikely)
-        names = ", ".join(one.name for one in unlikely)
-        yield Finding("SST202", facts={"models": names, "usable_mib": usable}, variant="unlikely")
-    elif tight:
-        yield Finding("SST202", facts={"models": ", ".join(one.name for one in tight)})
-
-
-def _room_withheld(pool: TargetPool, case: Case) -> str:
-    """Why a lack of room is no denial: the variant of the finding's text, empty where denial stands."""
-    if memory := memory_withheld(pool, case):
-        return memory
-    if case.grows:
-        return "grows"
-    if case.policy.room is not RoomRule.REQUIRE:
-        return "prefer"
-    if case.on_update:
-        return "update"
-    return "" if case.scope.certain else "uncertain"
-
-
-def _nothing_known(pool: TargetPool, treatment: Treatment) -> tuple[Finding, ...]:
-    """No node of a known model: nothing to choose, nothing to deny."""
-    if treatment is not Treatment.ONE_MODEL:
-        return ()
-    if pool.two_models:
-        return (Finding("SST307", facts={"nodes": pool.two_models.bit_count()}, variant="two-models"),)
-    if pool.unknown:
-        return (Finding("SST307", facts={"nodes": pool.unknown.bit_count()}, variant="unknown"),)
-    return (Finding("SST304", facts={"nodes": pool.shares.bit_count()}),)
-
-
-def _unbound(case: Case) -> tuple[Promise, ...]:
-    """What is promised to other jobs. Pins given longer ago bind no more: the job may have been refused after us, or
-    wait for something else."""
-    own = (case.job.namespace, case.job.name)  # "ddp-*" while the name is still to be generated: nobody's
-    return tuple(
-        one for one in case.promises if case.now - one.given_at <= PROMISED_FOR_S and (one.namespace, one.job) != own
-    )
-
-
-def _age(case: Case) -> dict[str, int]:
-    return {"age_s": round(case.stale_s)}

@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TypeAlias
 
-from webhook.decision.decide import Case, decide
+from webhook.decision.case import Case
+from webhook.decision.decide import decide
 from webhook.decision.notes import Note, Pools, PoolTried, Refused, untold
 from webhook.decision.pools import Obstacle, inside, lacking, may_grow, nodes_of, obstacle
 from webhook.decision.scope import Treatment

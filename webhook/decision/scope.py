@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from webhook.model.job import Coupling, TrainingJob
-from webhook.model.policy import Policy
+from webhook.model.policy import Policy, RoomRule
+from webhook.model.verdict import Out
 
 
 class Treatment(StrEnum):
@@ -48,3 +49,16 @@ def scope(job: TrainingJob, policy: Policy) -> Scope:
     if job.coupling is Coupling.UNKNOWN:
         return Scope(policy.when_unknown, _TREATMENT.get(policy.when_unknown, Treatment.NONE), certain=False)
     return Scope(job.coupling, _TREATMENT.get(job.coupling, Treatment.NONE))
+
+
+_EVERY_GATE = frozenset(Out) - {Out.UNWISHED}
+_MEMORY = frozenset({Out.MEMORY})
+_BUT_ROOM = _EVERY_GATE - {Out.ROOM, Out.QUOTA}
+
+
+def gates(treatment: Treatment, policy: Policy) -> frozenset[Out]:
+    """What may leave a candidate out of those that the submitter's wish has left."""
+    if treatment is not Treatment.ONE_MODEL:
+        return _MEMORY
+    # A model that a role's own selectors exclude is no matter of room.
+    return _BUT_ROOM if policy.room is RoomRule.IGNORE else _EVERY_GATE

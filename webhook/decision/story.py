@@ -8,10 +8,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from webhook.decision.decide import gates
 from webhook.decision.landing import Landing, landings
 from webhook.decision.notes import Chosen, Kept, Keys, Note, Pooled, Pools, Rule, Unpinned
-from webhook.decision.scope import Treatment, scope
+from webhook.decision.scope import Treatment, gates, scope
 from webhook.decision.wishes import model_asked_for
 from webhook.model.demand import DemandPart
 from webhook.model.verdict import Candidate, Out, Review

@@ -2,7 +2,9 @@
 
 from dataclasses import replace
 
-from webhook.decision.decide import Case, is_mixed, memory_withheld, no_node, out_of_memory, slowing
+from webhook.decision.case import Case
+from webhook.decision.findings import memory_withheld, no_node, out_of_memory
+from webhook.decision.mixed import is_mixed, slowing
 from webhook.decision.notes import Pooled, Rule
 from webhook.decision.pin import by_selector, narrowed, released, requires, writable
 from webhook.decision.pool import TargetPool, candidates, likes, target_pool, told

@@ -5,7 +5,9 @@ It may run on another replica whose fleet differs by a moment, so it denies only
 
 from dataclasses import replace
 
-from webhook.decision.decide import Case, decide_in, memory_withheld, no_node, out_of_memory
+from webhook.decision.case import Case
+from webhook.decision.decide import decide_in
+from webhook.decision.findings import memory_withheld, no_node, out_of_memory
 from webhook.decision.notes import untold
 from webhook.decision.pool import TargetPool, candidates, target_pool, told
 from webhook.decision.pooled import decide_pooled

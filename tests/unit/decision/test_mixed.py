@@ -10,7 +10,8 @@ from tests.samples import USER, Json, ask, codes, demo_nodes, fleet, nodes, patc
 from webhook.answer.message import message
 from webhook.answer.response import patch
 from webhook.answer.warnings import warnings
-from webhook.decision.decide import Case, decide
+from webhook.decision.case import Case
+from webhook.decision.decide import decide
 from webhook.decision.update import decide_update
 from webhook.decision.validate import check_created
 from webhook.fleet.build import build_fleet

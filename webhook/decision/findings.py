@@ -1,0 +1,164 @@
+"""What is worth telling of a job, its pool and what was chosen, and why a denial is withheld."""
+
+from collections.abc import Iterable
+
+from webhook.decision.case import Case
+from webhook.decision.nearest import value_meant
+from webhook.decision.pool import TargetPool, free_now, packs, waits
+from webhook.decision.queues import (
+    queued,
+)
+from webhook.decision.sameness import differences
+from webhook.decision.scope import Treatment
+from webhook.fleet.limits import BySelector
+from webhook.fleet.select import placed
+from webhook.model.finding import Action, Finding
+from webhook.model.fleet import Fleet
+from webhook.model.job import TrainingJob
+from webhook.model.paths import dotted, printable
+from webhook.model.policy import Differing, RoomRule, UnknownNodes
+from webhook.model.verdict import Candidate
+
+SPREAD_PERCENT = 2
+"""One product's memory may differ by this much (ECC, drivers) before it is worth telling."""
+
+
+def no_node(job: TrainingJob, fleet: Fleet) -> Finding:
+    """No node in view could ever hold a pod: a typo, an empty autoscaled pool and a node being replaced look alike.
+
+    Where an entry of the nodeSelector is met by no node at all, it is that, with the value that was probably meant.
+    """
+    role = job.device_roles[0]
+    for limit in placed(fleet, role.placement):
+        if isinstance(limit, BySelector) and not limit.nodes:
+            where = dotted((*role.spec, "nodeSelector", limit.key))
+            if meant := value_meant(limit, fleet):
+                return Finding("SST403", where, {"key": limit.key, "values": meant}, "selector-like")
+            return Finding("SST403", where, {"key": limit.key, "value": printable(limit.value)}, "selector")
+    return Finding("SST403", dotted(role.spec), {"devices": role.devices, "device": role.device, "role": role.name})
+
+
+def memory_withheld(pool: TargetPool, case: Case) -> str:
+    """Why nothing may be denied for memory: the variant of the finding's text, empty where denial stands."""
+    if (pool.unknown or pool.two_models) and case.policy.unknown_nodes is UnknownNodes.WITHHOLD:
+        return "unknown"
+    return "stale" if case.stale_s else ""
+
+
+def out_of_memory(case: Case) -> Finding:
+    """No model has the memory; it points at the micro-batch, or at the annotations that declare the demand."""
+    return Finding("SST201", case.sized.micro_batch.field if case.sized.micro_batch else "metadata.annotations")
+
+
+def room_withheld(pool: TargetPool, case: Case) -> str:
+    """Why a lack of room is no denial: the variant of the finding's text, empty where denial stands."""
+    if memory := memory_withheld(pool, case):
+        return memory
+    if case.grows:
+        return "grows"
+    if case.policy.room is not RoomRule.REQUIRE:
+        return "prefer"
+    if case.on_update:
+        return "update"
+    return "" if case.scope.certain else "uncertain"
+
+
+def nothing_known(pool: TargetPool, treatment: Treatment) -> tuple[Finding, ...]:
+    """No node of a known model: nothing to choose, nothing to deny."""
+    if treatment is not Treatment.ONE_MODEL:
+        return ()
+    if pool.two_models:
+        return (Finding("SST307", facts={"nodes": pool.two_models.bit_count()}, variant="two-models"),)
+    if pool.unknown:
+        return (Finding("SST307", facts={"nodes": pool.unknown.bit_count()}, variant="unknown"),)
+    return (Finding("SST304", facts={"nodes": pool.shares.bit_count()}),)
+
+
+def room_now(pool: TargetPool, case: Case, chosen: Candidate) -> Iterable[Finding]:
+    """Of a gang that has its places there: whether they may be too fragmented, and whether they are taken now.
+
+    What is taken now is no news where a queue holds the job back, nor for one of several pods that come one by one.
+    What is only promised to others may yet come to nothing: that ranks, and is not told.
+    """
+    if chosen.out:
+        return
+    if not packs(pool, chosen.models):
+        yield Finding("SST401", "", {"model": chosen.name}, "packing", Action.WARN)
+    held = case.job.suspended or queued(pool)
+    told_now = case.policy.room is not RoomRule.IGNORE and not held and not case.grouped
+    if told_now and chosen.waits and waits(pool, chosen.models):
+        free = free_now(pool, chosen.models) or 0
+        wanted = sum(role.gang * role.devices for role in case.job.device_roles)
+        facts: dict[str, str | int] = {"model": chosen.name, "free": free, "devices": chosen.devices}
+        yield Finding("SST402", facts=facts, variant="" if free < wanted else "apart")
+
+
+def queue_not_in_view(job: TrainingJob) -> Iterable[Finding]:
+    if job.reach is not None and job.reach.missing:
+        yield Finding("SST104", "metadata.labels", {"reference": printable(job.reach.missing[0])}, "queue")
+
+
+def unpinnable(job: TrainingJob, names: str) -> Finding:
+    facts = {"models": names}
+    if job.pin_patches is None or all(
+        one.overlay is None or (one.overlay.takes_selector and one.overlay.takes_affinity) for one in job.device_roles
+    ):
+        return Finding("SST307", facts=facts)
+    return Finding("SST307", "spec", {**facts, "field": job.pin_patches.shape.value}, "patches")
+
+
+def of_chosen(pool: TargetPool, case: Case, weighed: tuple[Candidate, ...], chosen: Candidate) -> Iterable[Finding]:
+    """What is to be said of the one that coupled ranks get, out of those that were `weighed`."""
+    yield from smallest(weighed)
+    yield from unknown(case, weighed)
+    yield from tight((chosen,))
+    yield from spread(pool, chosen)
+    nodes = pool.of(chosen.models)
+    for code, compared in (("SST601", case.policy.host), ("SST602", case.policy.fabric)):
+        if what := differences(pool.fleet, nodes, compared):
+            # Where one value is required, no pin holds it yet: the submitter can, with a selector.
+            action = Action.WARN if compared.differing is Differing.REQUIRE else None
+            yield Finding(code, facts={"model": chosen.name, "what": what}, action=action)
+    if pool.two_models:
+        yield Finding("SST305", facts={"nodes": pool.two_models.bit_count()})
+
+
+def spread(pool: TargetPool, chosen: Candidate) -> Iterable[Finding]:
+    """Of each product for itself: two that count as one differ anyway."""
+    for model in chosen.models:
+        least, most = pool.memory_mib[model]
+        percent = 100 * (most - least) / least
+        if percent > SPREAD_PERCENT:
+            yield Finding("SST206", facts={"model": model.name, "percent": round(percent), "memory_mib": least})
+
+
+def smallest(weighed: tuple[Candidate, ...]) -> Iterable[Finding]:
+    """The smallest GPU is told where the demand exceeds it, as the reason for a pin."""
+    least = min(weighed, key=lambda one: (one.usable_mib, one.name))
+    if least.memory_out:
+        yield Finding("SST204", facts={"model": least.name, "usable_mib": least.usable_mib})
+
+
+def unknown_or_tight(case: Case, among: tuple[Candidate, ...]) -> Iterable[Finding]:
+    """What is to be said of the memory of these, of any of which the job may run on."""
+    yield from unknown(case, among)
+    yield from tight(among)
+
+
+def unknown(case: Case, among: tuple[Candidate, ...]) -> Iterable[Finding]:
+    """Unknown demand is told where it would have made a difference: where there is more than one model."""
+    if not case.sized.demand.known and len(among) > 1:
+        variant = "" if case.sized.demand.low_mib is None else "bound"
+        yield Finding("SST203", "metadata.annotations", {"missing": case.sized.missing}, variant)
+
+
+def tight(among: tuple[Candidate, ...]) -> Iterable[Finding]:
+    """Those that may be too small: by their likely figure, else at the high end."""
+    risky = [one for one in among if one.risk and not one.memory_out]
+    unlikely = [one for one in risky if one.unlikely]
+    if unlikely:
+        usable = min(one.usable_mib for one in unlikely)
+        names = ", ".join(one.name for one in unlikely)
+        yield Finding("SST202", facts={"models": names, "usable_mib": usable}, variant="unlikely")
+    elif risky:
+        yield Finding("SST202", facts={"models": ", ".join(one.name for one in risky)})
