@@ -5,9 +5,7 @@ from collections.abc import Iterable
 from webhook.decision.case import Case
 from webhook.decision.nearest import value_meant
 from webhook.decision.pool import TargetPool, free_now, packs, waits
-from webhook.decision.queues import (
-    queued,
-)
+from webhook.decision.queues import queued
 from webhook.decision.sameness import differences
 from webhook.decision.scope import Treatment
 from webhook.fleet.limits import BySelector
