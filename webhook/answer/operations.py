@@ -55,10 +55,9 @@ def _added(job: TrainingJob, pin: Pin | None, given: Given | None) -> dict[int, 
 
 def _new(pin: Pin | None) -> Iterator[Pin]:
     """What of a pin, and of what stands beside it, takes the place of nothing."""
-    if pin is not None and not pin.moved_from:
-        yield pin
-    if pin is not None and pin.beside is not None:
-        yield pin.beside
+    for one in pin.every if pin is not None else ():
+        if not one.moved_from:
+            yield one
 
 
 def _add(role: Role, addition: Addition) -> list[Operation]:

@@ -25,7 +25,7 @@ from webhook.decision.findings import (
     unpinnable,
 )
 from webhook.decision.mixed import is_mixed, mixed, slowing
-from webhook.decision.notes import Kept, Keys, Pooled, Rule, Unpinned
+from webhook.decision.notes import Kept, Keys, Pooled, Rule, Unpinned, untold
 from webhook.decision.pin import pin_to, separating
 from webhook.decision.pool import TargetPool, candidates, likes, target_pool, told
 from webhook.decision.queues import (
@@ -38,6 +38,7 @@ from webhook.decision.queues import (
     queued,
     strays,
 )
+from webhook.decision.required import chained, narrowed_to_one, requires_one
 from webhook.decision.scope import Treatment, gates
 from webhook.decision.stack import stack_findings
 from webhook.decision.wishes import narrowed_to, unmet
@@ -65,6 +66,12 @@ def decide(case: Case) -> Decision:
 
 def decide_in(pool: TargetPool, case: Case) -> Decision:
     """The decision in a pool that has been computed (the validating stage leaves out models it has just met)."""
+    decision = _in(pool, case)
+    coupled = case.scope.treatment is Treatment.ONE_MODEL and not case.may_mix
+    return _on_alike(pool, case, decision) if coupled and requires_one(case.policy) else decision
+
+
+def _in(pool: TargetPool, case: Case) -> Decision:
     case.tell(Pooled(pool))
     treatment = case.scope.treatment
     gang = treatment is Treatment.ONE_MODEL
@@ -93,6 +100,22 @@ def decide_in(pool: TargetPool, case: Case) -> Decision:
     decision = mixed(pool, case) if mixes else _gated(pool, case, asked_for, figures, _one_model)
     slowed = slowing(pool)
     return replace(decision, straggler=slowed) if slowed else decision
+
+
+def _on_alike(pool: TargetPool, case: Case, decision: Decision) -> Decision:
+    """The decision with hosts and fabrics held to one, where policy requires that."""
+    quietly = replace(case, tell=untold)
+    narrowed, pins = narrowed_to_one(pool, case, decision, lambda within: _in(within, quietly))
+    if not pins:
+        return decision
+    # What there is to choose from is told of the whole pool.
+    narrowed = replace(narrowed, pool=decision.pool, straggler=decision.straggler, pin=chained(narrowed.pin, pins))
+    if narrowed.verdict is Verdict.PIN:
+        return narrowed
+    assert narrowed.pin is not None
+    names, findings = named(narrowed.models), narrowed.findings
+    pinned = _pins(case, narrowed.pin, narrowed.models, names, decision.pool, findings, "")
+    return replace(pinned, straggler=decision.straggler)
 
 
 def _gated(pool: TargetPool, case: Case, weighed: tuple[Candidate, ...], figures: Pool, treat: "_Treat") -> Decision:

@@ -114,7 +114,7 @@ def of_chosen(pool: TargetPool, case: Case, weighed: tuple[Candidate, ...], chos
     nodes = pool.of(chosen.models)
     for code, compared in (("SST601", case.policy.host), ("SST602", case.policy.fabric)):
         if what := differences(pool.fleet, nodes, compared):
-            # Where one value is required, no pin holds it yet: the submitter can, with a selector.
+            # Where one value is required and no pin holds it, the submitter can, with a selector.
             action = Action.WARN if compared.differing is Differing.REQUIRE else None
             yield Finding(code, facts={"model": chosen.name, "what": what}, action=action)
     if pool.two_models:

@@ -56,6 +56,11 @@ class RolePool:
         left = self.offers and self.offers.without(gone)
         return replace(self, nodes=self.nodes & ~gone, models=_others(self.models, models), offers=left)
 
+    def only(self, nodes: Nodes) -> "RolePool":
+        """Of a role that no queue places: as if no other nodes than these were there."""
+        left = _present(self.models, nodes)
+        return replace(self, nodes=self.nodes & nodes, now=self.now & nodes, takes=self.takes & nodes, models=left)
+
 
 @dataclass(frozen=True, slots=True)
 class TargetPool:
@@ -94,6 +99,22 @@ class TargetPool:
             models=_others(self.models, models),
             columns=_others(self.columns, models),
             memory_mib=_others(self.memory_mib, models),
+        )
+
+    def only(self, nodes: Nodes) -> "TargetPool":
+        """The pool as if no other nodes than these were there."""
+        models = _present(self.models, nodes)
+        return replace(
+            self,
+            roles=tuple(pool.only(nodes) for pool in self.roles),
+            nodes=self.nodes & nodes,
+            now=self.now & nodes,
+            unknown=self.unknown & nodes,
+            two_models=self.two_models & nodes,
+            shares=self.shares & nodes,
+            models=models,
+            columns={model: self.columns[model] for model in models},
+            memory_mib={model: _memory_mib(self.columns[model], model, here) for model, here in models.items()},
         )
 
 
@@ -176,6 +197,10 @@ def _union(nodes: Mapping[Model, Nodes], models: Iterable[Model]) -> Nodes:
     for model in models:
         together |= nodes.get(model, 0)
     return together
+
+
+def _present(models: Mapping[Model, Nodes], nodes: Nodes) -> dict[Model, Nodes]:
+    return {model: here for model, bits in models.items() if (here := bits & nodes)}
 
 
 def _others(models: Mapping[Model, _Of], gone: frozenset[Model]) -> Mapping[Model, _Of]:

@@ -122,11 +122,9 @@ def _writable(decision: Decision, case: Case) -> Decision:
     pin, given, job = decision.pin, decision.given, case.job
     if not job.selector_only or (pin is None and given is None):
         return decision
-    written = (pin, pin.beside) if pin is not None else ()
     selects = all(
         by_selector(job.roles[index], one.key, one.values, moves=pin is not None and bool(pin.moved_from))
-        for one in written
-        if one is not None
+        for one in (pin.every if pin is not None else ())
         for index in one.roles
     )
     if selects and not any(one.expressions for _, one in (given.additions if given else ())):

@@ -112,8 +112,8 @@ class Pin:
 
     `roles` are the indexes of the job's roles to write it into. `ours` is False for a selector that is put back without
     our ever having chosen it: it gets no record. `moved_from` are the values of our earlier pin by the same key, which
-    this one takes the place of. `beside` is written as well, so that a queue takes a flavor with the chosen models: it
-    is recorded nowhere, and stands as if it were the submitter's.
+    this one takes the place of. `beside` is written as well, so that a queue takes a flavor with the chosen models, or
+    hosts and fabrics are one: it is recorded nowhere, and stands as if it were the submitter's.
     """
 
     key: str
@@ -122,6 +122,11 @@ class Pin:
     ours: bool = True
     moved_from: tuple[str, ...] = ()
     beside: "Pin | None" = None
+
+    @property
+    def every(self) -> "tuple[Pin, ...]":
+        """This one, and all that stand beside it."""
+        return (self, *(self.beside.every if self.beside is not None else ()))
 
 
 class Addition(NamedTuple):

@@ -5,15 +5,17 @@ from dataclasses import replace
 import pytest
 
 from controlplane.nodes import H100, RTX_5090
-from tests.samples import Json, ask, codes, nodes, pod, pytorchjob
+from tests.samples import Json, ask, codes, nodes, patched, pod, products, pytorchjob
 from webhook.answer.document import document
 from webhook.answer.response import admission_response
 from webhook.answer.warnings import warnings
-from webhook.model.policy import Differing, Policy, Sameness
-from webhook.model.verdict import Review, Verdict
+from webhook.model.policy import Differing, PinWhen, Policy, Sameness
+from webhook.model.request import Stage
+from webhook.model.verdict import Pin, Review, Verdict
 
 TYPE = "node.kubernetes.io/instance-type"
 RACK = Policy(fabric=Sameness(Differing.WARN, ("fabric", "rack")))
+SMALL = nodes((RTX_5090, 1, 8))
 ONE_RACK = Policy(fabric=Sameness(Differing.REQUIRE, ("rack",)))
 
 
@@ -60,15 +62,53 @@ def test_the_labels_of_fabrics_are_the_policys() -> None:
     assert messages(outcome)[0].endswith("differ: rack 1, 2")
 
 
-def test_where_one_value_is_required_the_submitter_is_warned() -> None:
-    known = hosts({"rack": "1"}, {"rack": "2"})
+def test_where_one_value_is_required_a_job_is_kept_to_the_one_with_most_devices() -> None:
+    known = hosts({"rack": "1"}, {"rack": "2"}, {"rack": "2"})
     outcome = ask(pytorchjob(memory_per_device="20Gi"), known, policy=ONE_RACK)
-    assert warnings(outcome) == ["SST602 fabrics of H100-80GB-HBM3 differ: rack 1, 2"]
-    mixed = [*known, *nodes((RTX_5090, 1, 8))]
-    pinned = ask(pytorchjob(memory_per_device="44Gi"), mixed, policy=ONE_RACK)
-    assert [one.split()[0] for one in warnings(pinned)] == ["SST301", "SST602"]
+    assert (outcome.verdict, outcome.decision.pin) == (Verdict.PIN, Pin("rack", ("2",), (0,)))
+    assert warnings(outcome) == ["SST301 pinned to H100-80GB-HBM3 (rack)"]
     on_one = pytorchjob(pod(nodeSelector={"rack": "1"}), memory_per_device="20Gi")
-    assert warnings(ask(on_one, known, policy=ONE_RACK)) == []
+    assert ask(on_one, known, policy=ONE_RACK).verdict is Verdict.ADMIT
+
+
+def test_beside_a_pin_to_one_model_stands_the_selector_of_each_label() -> None:
+    small = nodes((RTX_5090, 1, 8))
+    small[0]["metadata"]["labels"] |= {"rack": "2", "rail": "a"}
+    known = [*hosts({"rack": "1", "rail": "a"}, {"rack": "2", "rail": "a"}, {"rack": "2", "rail": "b"}), *small]
+    policy = Policy(fabric=Sameness(Differing.REQUIRE, ("rack", "rail")))
+    outcome = ask(pytorchjob(memory_per_device="44Gi", workers=2), known, policy=policy)
+    written = patched(outcome)["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["spec"]["nodeSelector"]
+    assert written == {"nvidia.com/gpu.product": H100.product, "rack": "2", "rail": "a"}
+    assert products(outcome) == [H100.product]
+
+
+@pytest.mark.parametrize("stage", [Stage.MUTATE, Stage.VALIDATE])
+def test_a_job_that_is_kept_to_one_value_is_left_alone_when_it_comes_back(stage: Stage) -> None:
+    known = [*hosts({"rack": "1"}, {"rack": "2"}), *SMALL]
+    stored = patched(ask(pytorchjob(memory_per_device="44Gi"), known, policy=ONE_RACK))
+    assert ask(stored, known, policy=ONE_RACK, stage=stage).verdict is Verdict.ADMIT
+    assert ask(stored, known, policy=ONE_RACK, old=stored, stage=stage).verdict is Verdict.ADMIT
+
+
+def test_a_value_without_room_for_the_gang_is_not_taken_and_where_none_has_it_the_submitter_is_warned() -> None:
+    wide = pytorchjob(pod(gpus=8), workers=2, memory_per_device="20Gi")
+    racks = hosts({"rack": "1"}, {"rack": "1"}, {"rack": "2"})
+    pin = ask(wide, racks, policy=ONE_RACK).decision.pin
+    assert pin is not None
+    assert pin.values == ("1",)
+    apart = hosts({"rack": "1"}, {"rack": "2"})
+    outcome = ask(wide, apart, policy=ONE_RACK)
+    assert warnings(outcome) == ["SST602 fabrics of H100-80GB-HBM3 differ: rack 1, 2"]
+
+
+def test_jobs_that_nothing_is_written_into_are_warned() -> None:
+    known = hosts({"rack": "1"}, {"rack": "2"})
+    never = replace(ONE_RACK, pin_when=PinWhen.NEVER)
+    outcome = ask(pytorchjob(memory_per_device="20Gi"), known, policy=never)
+    assert (outcome.verdict, warnings(outcome)) == (
+        Verdict.ADMIT,
+        ["SST602 fabrics of H100-80GB-HBM3 differ: rack 1, 2"],
+    )
 
 
 def test_a_policy_may_ignore_both() -> None:
