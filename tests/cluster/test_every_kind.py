@@ -12,7 +12,7 @@ from controlplane.api import Api
 from controlplane.rig import ControlPlane
 from demo.serving import Webhook
 from tests.cluster.kinds import JOBS, MANIFESTS, WRAPPERS, Manifest, asks, installed, pod_specs
-from tests.cluster.team import LARGE, PRODUCT, Json, Team, spread_pod
+from tests.cluster.team import LARGE, PRODUCT, Done, Json, Team, spread_pod
 from webhook.catalog.workloads import workloads
 from webhook.model.workload import Each
 
@@ -67,14 +67,19 @@ def is_pinned(stored: Json) -> bool:
     return pins[0]
 
 
+def warned(done: Done) -> str:
+    """What kubectl warns of, but for room now: the jobs of the tests before may have it."""
+    return "".join(line for line in done.stderr.splitlines(keepends=True) if "SST402" not in line)
+
+
 def test_it_is_pinned_where_it_asks_for_devices_and_applying_it_again_changes_nothing(
     team: Team, kind: Manifest
 ) -> None:
     manifest = kind.named("ddp")
     dry = team.apply(manifest, "--dry-run=server", "-o", "json")
-    assert (is_pinned(json.loads(dry.stdout)), dry.stderr) == (True, PINNED)
+    assert (is_pinned(json.loads(dry.stdout)), warned(dry)) == (True, PINNED)
 
-    assert team.apply(manifest).stderr == PINNED
+    assert warned(team.apply(manifest)) == PINNED
 
     stored = team.get(kind.resource, "ddp")
     assert is_pinned(stored)
@@ -82,7 +87,7 @@ def test_it_is_pinned_where_it_asks_for_devices_and_applying_it_again_changes_no
     # Of another kind than its own, kubectl sends a list as the file has it, without the pin.
     in_a_list = kind.crds is not None and any(roles.each is Each.ITEM for roles in kind.workload.roles)
     told = ("configured\n", RESTORED) if in_a_list else ("unchanged\n", "")
-    assert (done.stdout.rpartition(" ")[2], done.stderr) == told
+    assert (done.stdout.rpartition(" ")[2], warned(done)) == told
     again = team.get(kind.resource, "ddp")
     assert again["spec"] == stored["spec"]
     assert again["metadata"].get("generation") == stored["metadata"].get("generation")
@@ -94,13 +99,13 @@ def test_two_managers_apply_it_server_side_without_a_conflict(team: Team, kind: 
     """Where a list of templates has one owner, any webhook that changes one makes the second manager conflict: it must
     force its own, as Argo CD and Flux do, and the pin is put back."""
     manifest = kind.named("applied")
-    assert team.apply(manifest, "--server-side", "--field-manager=user").stderr == PINNED
+    assert warned(team.apply(manifest, "--server-side", "--field-manager=user")) == PINNED
     stored = team.get(kind.resource, "applied")
 
     for manager in ("gitops", "user", "gitops"):
         forced = ["--force-conflicts"] if kind.lists_are_atomic else []
         done = team.apply(manifest, "--server-side", f"--field-manager={manager}", *forced)
-        assert done.stderr == (RESTORED if kind.lists_are_atomic else "")
+        assert warned(done) == (RESTORED if kind.lists_are_atomic else "")
 
     again = team.get(kind.resource, "applied")
     assert is_pinned(again)
@@ -117,7 +122,7 @@ def test_an_update_that_drops_the_pin_gets_it_back(team: Team, kind: Manifest) -
 
     done = team.kubectl("replace", "-f", "-", stdin=manifest)
 
-    assert done.stderr == RESTORED
+    assert warned(done) == RESTORED
     again = team.get(kind.resource, "replaced")
     assert is_pinned(again)
     assert again["spec"] == stored["spec"]
@@ -136,13 +141,13 @@ def test_a_queue_holds_it_back_and_lets_it_go_and_the_pin_stays(team: Team, kind
     manifest = kind.named("suspended")
     written = field_of(manifest, suspend[:-1])
     written[suspend[-1]] = True
-    assert team.apply(manifest).stderr == PINNED
+    assert warned(team.apply(manifest)) == PINNED
     for value in (False, True, False):
         patch: Json = {}
         field_of(patch, suspend[:-1])[suspend[-1]] = value
         # Strict: a path that the definition does not know is an error.
         done = team.kubectl("patch", kind.resource, "suspended", "--type=merge", f"--patch={json.dumps(patch)}")
-        assert (done.stderr, "no change" in done.stdout) == ("", False)
+        assert (warned(done), "no change" in done.stdout) == ("", False)
     stored = team.get(kind.resource, "suspended")
     assert field_of(stored, suspend[:-1])[suspend[-1]] is False
     assert is_pinned(stored)
@@ -162,10 +167,10 @@ OTHERS = [one for one in WRAPPERS if one not in RUNTIMES]
 @pytest.mark.parametrize("wrapper", OTHERS, indirect=True, ids=stem)
 def test_a_wrapper_is_stored_as_it_is_and_warned_about(team: Team, wrapper: Manifest) -> None:
     fits = wrapper.named("fits")
-    assert team.apply(fits).stderr == ""
+    assert warned(team.apply(fits)) == ""
     too_large: Json = yaml.safe_load(yaml.safe_dump(wrapper.named("too-large")).replace("44Gi", "200Gi"))
-    warned = team.apply(too_large).stderr
-    assert warned.startswith("Warning: SST201 out of memory: the job needs 200.0 GiB on every GPU (declared)")
+    said = team.apply(too_large).stderr
+    assert said.startswith("Warning: SST201 out of memory: the job needs 200.0 GiB on every GPU (declared)")
     assert_stored_as_it_is(team, wrapper, "fits", "too-large")
 
 
@@ -275,12 +280,12 @@ def test_a_gated_pod_is_pinned_when_its_queue_narrows_it_and_no_more_once_it_is_
     control_plane.kubectl("label", "namespace", team.namespace, "samestep.dev/ignore-")
     narrower = '--patch={"spec": {"nodeSelector": {"kubernetes.io/os": "linux"}}}'
 
-    assert team.kubectl("patch", "pod", "gated", narrower).stderr == PINNED
+    assert warned(team.kubectl("patch", "pod", "gated", narrower)) == PINNED
 
     selector = {"kubernetes.io/os": "linux", PRODUCT: LARGE}
     assert team.get("pod", "gated")["spec"]["nodeSelector"] == selector
     ungated = team.kubectl("patch", "pod", "gated", "--type=merge", '--patch={"spec": {"schedulingGates": null}}')
-    assert ungated.stderr == ""
+    assert warned(ungated) == ""
     assert team.get("pod", "gated")["spec"]["nodeSelector"] == selector
     tolerant = '--patch={"spec": {"tolerations": [{"key": "a", "operator": "Exists"}]}}'
     assert "SST3" not in team.kubectl("patch", "pod", "let-go", tolerant).stderr
@@ -291,7 +296,7 @@ def test_a_stateful_set_is_a_server_unless_annotated(team: Team) -> None:
     [kind] = (one for one in JOBS if one.stem == "statefulset")
     server = kind.named("server")
     del server["metadata"]["annotations"]["samestep.dev/coupling"]
-    assert team.apply(server).stderr == ""
+    assert warned(team.apply(server)) == ""
     assert not is_pinned(team.get(kind.resource, "server"))
 
 
@@ -301,5 +306,5 @@ def test_a_leader_worker_set_that_serves_is_left_alone(control_plane: ControlPla
     server = kind.named("server")
     for spec in pod_specs(server):
         spec["containers"][0]["command"] = ["vllm", "serve", "a-model", "--tensor-parallel-size=8"]
-    assert team.apply(server).stderr == ""
+    assert warned(team.apply(server)) == ""
     assert not is_pinned(team.get(kind.resource, "server"))
