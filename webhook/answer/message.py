@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 
 from webhook.answer.texts import texts
 from webhook.answer.width import columns, padded
-from webhook.answer.wording import assumptions, gib, one_line, sentence, slowed, told_pool, wanted
+from webhook.answer.wording import assumptions, gib, one_line, sentence, slowed, told_pool
 from webhook.catalog.codes import action_of
 from webhook.model.finding import Action, Finding
 from webhook.model.policy import FleetShown
@@ -127,9 +127,9 @@ def why_not(one: Candidate, review: Review) -> str:
         return fits + str(words["unwished"])
     if Out.QUOTA in one.out:
         role = next(role for role in job.device_roles if role.name == one.short_role)
-        return fits + str(words["quota"].format(wanted=wanted(job), held=one.pods * role.devices))
-    if one.devices < wanted(job):
-        return fits + str(words["room_devices"].format(wanted=wanted(job), there=one.devices))
+        return fits + str(words["quota"].format(wanted=job.wanted, held=one.pods * role.devices))
+    if one.devices < job.wanted:
+        return fits + str(words["room_devices"].format(wanted=job.wanted, there=one.devices))
     role = next(role for role in job.device_roles if role.name == one.short_role)
     pods = sum(other.gang for other in job.device_roles if other.requests == role.requests)
     return fits + str(words["room_pods"].format(wanted=pods, each=role.devices, held=one.pods))

@@ -78,16 +78,11 @@ def gang(job: TrainingJob, language: Language = Language.EN) -> str:
     """What must run at once: "16 GPUs (8 pods with 2 each)"."""
     words = texts(language)["gang"]
     roles = [role for role in job.device_roles if role.gang]
-    facts = {"devices": wanted(job), "pods": sum(role.gang for role in roles)}
+    facts = {"devices": job.wanted, "pods": sum(role.gang for role in roles)}
     each = {role.devices for role in roles}
     if len(each) != 1:
         return str(words["devices"].format(**facts))
     return str(words["pods"].format(each=each.pop(), **facts))
-
-
-def wanted(job: TrainingJob) -> int:
-    """Devices that must be there at once."""
-    return sum(role.gang * role.devices for role in job.device_roles)
 
 
 def slowed(straggler: Straggler, language: Language = Language.EN) -> str:
@@ -132,7 +127,7 @@ def _figures(review: Review) -> dict[str, str]:
         "batch": prefix,
         "gang": gang(job, review.language),
         "in_pool": words["in_pool"].format(pool=pool) if (pool := told_pool(review)) else "",
-        "room": words["room"].format(devices=wanted(job)) if roomy else "",
+        "room": words["room"].format(devices=job.wanted) if roomy else "",
         **_slowed(review.decision.straggler),
     }
 

@@ -38,7 +38,7 @@ from webhook.decision.queues import (
     queued,
     strays,
 )
-from webhook.decision.required import chained, narrowed_to_one, requires_one
+from webhook.decision.required import chained, narrowed_to_one
 from webhook.decision.scope import Treatment, gates
 from webhook.decision.stack import stack_findings
 from webhook.decision.wishes import narrowed_to, unmet
@@ -68,7 +68,7 @@ def decide_in(pool: TargetPool, case: Case) -> Decision:
     """The decision in a pool that has been computed (the validating stage leaves out models it has just met)."""
     decision = _in(pool, case)
     coupled = case.scope.treatment is Treatment.ONE_MODEL and not case.may_mix
-    return _on_alike(pool, case, decision) if coupled and requires_one(case.policy) else decision
+    return _on_alike(pool, case, decision) if coupled else decision
 
 
 def _in(pool: TargetPool, case: Case) -> Decision:

@@ -16,6 +16,7 @@ from webhook.model.job import TrainingJob
 from webhook.model.paths import dotted, printable
 from webhook.model.policy import Differing, RoomRule, UnknownNodes
 from webhook.model.verdict import Candidate
+from webhook.model.verdict import smallest as smallest_of
 
 SPREAD_PERCENT = 2
 """One product's memory may differ by this much (ECC, drivers) before it is worth telling."""
@@ -86,9 +87,8 @@ def room_now(pool: TargetPool, case: Case, chosen: Candidate) -> Iterable[Findin
     told_now = case.policy.room is not RoomRule.IGNORE and not held and not case.grouped
     if told_now and chosen.waits and waits(pool, chosen.models):
         free = free_now(pool, chosen.models) or 0
-        wanted = sum(role.gang * role.devices for role in case.job.device_roles)
         facts: dict[str, str | int] = {"model": chosen.name, "free": free, "devices": chosen.devices}
-        yield Finding("SST402", facts=facts, variant="" if free < wanted else "apart")
+        yield Finding("SST402", facts=facts, variant="" if free < case.job.wanted else "apart")
 
 
 def queue_not_in_view(job: TrainingJob) -> Iterable[Finding]:
@@ -132,7 +132,7 @@ def spread(pool: TargetPool, chosen: Candidate) -> Iterable[Finding]:
 
 def smallest(weighed: tuple[Candidate, ...]) -> Iterable[Finding]:
     """The smallest GPU is told where the demand exceeds it, as the reason for a pin."""
-    least = min(weighed, key=lambda one: (one.usable_mib, one.name))
+    least = smallest_of(weighed)
     if least.memory_out:
         yield Finding("SST204", facts={"model": least.name, "usable_mib": least.usable_mib})
 

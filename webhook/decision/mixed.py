@@ -13,7 +13,7 @@ from webhook.decision.straggler import straggler
 from webhook.model.finding import Action, Finding
 from webhook.model.paths import dotted
 from webhook.model.policy import PinWhen, Policy
-from webhook.model.verdict import Decision, Out, Straggler, Verdict
+from webhook.model.verdict import Decision, Out, Straggler, Verdict, smallest
 
 ALLOW_MIXED = "samestep.dev/allow-mixed"
 
@@ -35,14 +35,15 @@ def mixed(pool: TargetPool, case: Case) -> Decision:
     all of them together are the room."""
     demand, policy = case.sized.demand, case.policy
     case.tell(Unpinned.NEVER if policy.pin_when is PinWhen.NEVER else Unpinned.MIXED)
-    each = candidates(pool, demand, policy, gang=False, promises=unbound(case))
-    whole = together(pool, demand, policy, promises=unbound(case))
+    promises = unbound(case)
+    each = candidates(pool, demand, policy, gang=False, promises=promises)
+    whole = together(pool, demand, policy, promises=promises)
     figures = told(pool, each)
     on_purpose = tuple(_on_purpose(pool, case))
     findings: list[Finding] = []
     if whole.memory_out:
-        smallest = min(each, key=lambda one: (one.usable_mib, one.name))
-        lacks = replace(out_of_memory(case), facts={"model": smallest.name, "usable_mib": smallest.usable_mib})
+        least = smallest(each)
+        lacks = replace(out_of_memory(case), facts={"model": least.name, "usable_mib": least.usable_mib})
         if not memory_withheld(pool, case):
             return Decision(Verdict.DENY, figures, findings=(replace(lacks, variant="mixed"), *on_purpose))
         findings.append(replace(lacks, variant="mixed-unsure", action=Action.WARN))

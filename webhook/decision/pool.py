@@ -166,7 +166,7 @@ def _role_pool(index: int, role: Role, fleet: Fleet, reach: Queue | None) -> Rol
     nodes = fleet.every
     for limit in limits(role, fleet, required, offered):
         nodes &= limit.nodes
-    models = {model: here for model, bits in column.models.items() if (here := bits & nodes)} if column else {}
+    models = _present(column.models, nodes) if column else {}
     if offered is not None:
         now = nodes & offered.now
     else:

@@ -41,11 +41,6 @@ def narrowed_to_one(
     return Narrowed(decision, tuple(pins))
 
 
-def requires_one(policy: Policy) -> bool:
-    """Whether there is a label of which it requires one value."""
-    return next(_labels(policy), None) is not None
-
-
 def _labels(policy: Policy) -> Iterator[str]:
     for compared in (policy.fabric, policy.host):
         if compared.differing is Differing.REQUIRE:

@@ -31,12 +31,18 @@ def check_created(case: Case) -> Decision:
         return Decision(Verdict.DENY, figures, findings=(out_of_memory(case),))
     if not pool.nodes:
         return Decision(Verdict.ADMIT, figures, findings=(_unknown_pin(case) or (no_node(case.job, case.fleet),)))
-    again = decide_pooled(replace(case, keep=case.job.record, checking=True), _settled)
+
+    def settled(one: Case) -> Decision:
+        """Without what this replica has just met; in a pool of the platform team's the job reads as another one."""
+        there = pool if one.job is case.job else target_pool(one.job, one.fleet)
+        return decide_in(there.without(_just_met(there, one.now)), one)
+
+    again = decide_pooled(replace(case, keep=case.job.record, checking=True), settled)
     if case.may_mix and again.verdict is Verdict.DENY and again.findings[0].code == "SST201":
         return again
     if again.verdict is Verdict.PIN and again.given is not None:
         # Which pools there are, and what they have, is what a moment can explain: only what it may land on denies.
-        own = _settled(replace(case, keep=case.job.record, tell=untold))
+        own = settled(replace(case, keep=case.job.record, tell=untold))
         if own.verdict is not Verdict.PIN or case.stale_s:
             finding = Finding("SST302", facts={"pool": again.pool_name}, variant="pool", action=Action.WARN)
             return Decision(Verdict.ADMIT, figures, models=tuple(pool.models), findings=(finding, *_unknown_pin(case)))
@@ -45,12 +51,6 @@ def check_created(case: Case) -> Decision:
         finding = Finding("SST302", facts={"models": names})
         return Decision(Verdict.DENY, figures, findings=(finding,), straggler=again.straggler)
     return Decision(Verdict.ADMIT, figures, models=tuple(pool.models), findings=_unknown_pin(case))
-
-
-def _settled(case: Case) -> Decision:
-    """The decision without what this replica has just met."""
-    pool = target_pool(case.job, case.fleet)
-    return decide_in(pool.without(_just_met(pool, case.now)), case)
 
 
 def _just_met(pool: TargetPool, now: float) -> frozenset[Model]:

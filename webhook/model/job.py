@@ -384,6 +384,11 @@ class TrainingJob:
     findings: tuple[Finding, ...] = ()
 
     @property
+    def wanted(self) -> int:
+        """Devices that must be there at once."""
+        return sum(role.gang * role.devices for role in self.device_roles)
+
+    @property
     def device_roles(self) -> tuple[Role, ...]:
         """The roles that ask for devices, without those that stand apart; only these are decided and changed."""
         return tuple(role for role in self.roles if role.decided)

@@ -85,6 +85,11 @@ class Candidate:
         return Out.MEMORY in self.out
 
 
+def smallest(among: Iterable[Candidate]) -> Candidate:
+    """The one with the least usable memory; there has to be one."""
+    return min(among, key=lambda one: (one.usable_mib, one.name))
+
+
 @dataclass(frozen=True, slots=True)
 class Pool:
     """The target pool of a job's device roles together: the nodes on which its pods may land, in any passing state.
@@ -103,7 +108,7 @@ class Pool:
     def smallest(self) -> Candidate | None:
         """The candidate with the least usable memory. Models without room for the gang count: unpinned ranks may land
         there."""
-        return min(self.candidates, key=lambda one: (one.usable_mib, one.name), default=None)
+        return smallest(self.candidates) if self.candidates else None
 
 
 @dataclass(frozen=True, slots=True)
