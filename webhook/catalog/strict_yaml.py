@@ -1,7 +1,7 @@
 """YAML as kubectl reads it: JSON's types and no others, dates stay text, keys are strings, and no key comes twice."""
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import yaml
@@ -37,6 +37,16 @@ def load_all(text: str) -> Iterator[Any]:
         raise YamlError(" ".join(str(error).split())) from None
     except RecursionError:
         raise YamlError("nested too deeply") from None
+
+
+def items_of(listed: Mapping[str, Any]) -> list[Any] | None:
+    """What a Kubernetes List holds, each with the kind and apiVersion that the API server leaves out of the items of
+    its own lists; None for what is no List."""
+    items, kind = listed.get("items"), listed["kind"]
+    if not kind.endswith("List") or not isinstance(items, list):
+        return None
+    said = {"apiVersion": listed["apiVersion"], "kind": kind.removesuffix("List")}
+    return [{**said, **item} if isinstance(item, dict) and said["kind"] else item for item in items]
 
 
 def places_in(text: str, ways: Iterable[Iterable[str | int]]) -> Iterator[tuple[int, int]]:

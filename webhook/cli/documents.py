@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from webhook.catalog.strict_yaml import YamlError, load_all
+from webhook.catalog.strict_yaml import YamlError, items_of, load_all
 from webhook.cli.templates import placeholder_in
 
 STDIN = Path("-")
@@ -73,12 +73,8 @@ def _objects(source: str, loaded: object) -> Iterator[Document | Unreadable]:
         if items is not None:
             yield Unreadable(source, f"expected a list, got {_named(items)}", "items")
         return
-    if loaded["kind"].endswith("List") and isinstance(items, list):
-        kind, api_version = loaded["kind"].removesuffix("List"), loaded["apiVersion"]
-        for index, item in enumerate(items):
-            if isinstance(item, dict) and kind:
-                # The API server leaves these out of the items of a NodeList.
-                item = {"apiVersion": api_version, "kind": kind, **item}
+    if (held := items_of(loaded)) is not None:
+        for index, item in enumerate(held):
             yield from _objects(f"{source}.items[{index}]", item)
         return
     if found := placeholder_in(loaded):

@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from webhook.catalog.strict_yaml import YamlError, load_all, places_in
+from webhook.catalog.strict_yaml import YamlError, items_of, load_all, places_in
 from webhook.policy.parts import Steps, dotted
 
 LARGEST = 1 << 20
@@ -154,13 +154,8 @@ def _objects(source: Source, loaded: object) -> Iterator[Document | Fault]:
         if not isinstance(loaded.get(field), str) or not loaded[field]:
             yield from source.faults([((field,), "expected a string")])
             return
-    items = loaded.get("items")
-    if loaded["kind"].endswith("List") and isinstance(items, list):
-        kind = loaded["kind"].removesuffix("List")
+    if (items := items_of(loaded)) is not None:
         for index, item in enumerate(items):
-            if isinstance(item, dict) and kind:
-                # The API server leaves these out of the items of its own lists.
-                item = {"apiVersion": loaded["apiVersion"], "kind": kind, **item}
             yield from _objects(replace(source, within=(*source.within, "items", index)), item)
         return
     yield Document(source, loaded)

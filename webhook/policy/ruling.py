@@ -82,10 +82,10 @@ def rule(found: tuple[Policy, ...], request: Request, job: TrainingJob | None, w
         findings += expired
     if len(policies) > 1 and policies[0].priority == policies[1].priority:
         met = [one.name for one in policies[:_MOST_MET] if one.priority == policies[0].priority]
-        facts: dict[str, str | int | float] = {"policy": met[0], "others": _few(met[1:])}
+        facts: dict[str, str | int | float] = {"policy": met[0], "others": few(met[1:])}
         findings.append(Finding("SST703", facts=facts, action=Action.INFORM))
     if rules.never_good and not matching.policies and job is not None and job.device_roles:
-        findings.append(Finding("SST701", facts={"policies": _few(rules.never_good)}, action=Action.INFORM))
+        findings.append(Finding("SST701", facts={"policies": few(rules.never_good)}, action=Action.INFORM))
     return Ruling(policies, excepted, used, tuple(findings))
 
 
@@ -229,6 +229,7 @@ def _called(exception: PolicyException) -> str:
     return f"{exception.namespace}/{exception.name}"
 
 
-def _few(names: Iterable[str]) -> str:
+def few(names: Iterable[str]) -> str:
+    """Three of them, and how many more there are."""
     every = list(names)
     return ", ".join(every[:3]) + (f" and {len(every) - 3} more" if len(every) > 3 else "")

@@ -1,13 +1,13 @@
 """Policies that stand in one another's way."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from webhook.cli.lints.found import Found, warning
 from webhook.model.policy import Policy, ValidationAction
 from webhook.policy.load import Read
 from webhook.policy.overlap import never_meet, selects_all_of
+from webhook.policy.ruling import few
 
-_MOST_NAMED = 3
 # What only the policy that steers decides. Of memory, onUnknown is about a finding, and those all policies gate.
 _STEERS = (
     "pin",
@@ -33,7 +33,7 @@ def check_meeting(policies: Sequence[tuple[Read, Policy]]) -> Iterator[Found]:
         before = [earlier for _, earlier in policies[:index]]
         met = [earlier for earlier in before if earlier.priority == policy.priority and can_meet(earlier, policy)]
         if met:
-            told = f"a job may be under {_few(earlier.name for earlier in met)} as well, of the same priority"
+            told = f"a job may be under {few(earlier.name for earlier in met)} as well, of the same priority"
             yield warning(one, "equal-priority", f"{told}: the older steers, then the first by name", *_priority(one))
         if shadow := next((earlier for earlier in before if covers(earlier, policy)), None):
             yield from _never_steers(one, policy, shadow)
@@ -76,7 +76,7 @@ def _never_steers(one: Read, policy: Policy, shadow: Policy) -> Iterator[Found]:
         yield warning(one, "no-effect", f"nothing here has an effect: {because}, and as strictly", "spec")
     elif idle := [field for field in _STEERS if _says(spec, field)]:
         told = (
-            f"{because}: of this policy only findings count, and {_few(idle)} {'have' if idle[1:] else 'has'} no effect"
+            f"{because}: of this policy only findings count, and {few(idle)} {'have' if idle[1:] else 'has'} no effect"
         )
         yield warning(one, "no-effect", told, "spec", idle[0])
 
@@ -93,9 +93,3 @@ def _priority(one: Read) -> tuple[str, ...]:
 
 def _bare(expression: str) -> str:
     return "".join(expression.split())
-
-
-def _few(names: Iterable[str]) -> str:
-    every = list(names)
-    more = f" and {len(every) - _MOST_NAMED} more" if len(every) > _MOST_NAMED else ""
-    return ", ".join(every[:_MOST_NAMED]) + more
