@@ -4,12 +4,13 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from webhook.cluster.contact import Connect
 from webhook.cluster.fleet import LiveFleet
 from webhook.cluster.namespaces import NamespaceFollower
 from webhook.cluster.policies import LivePolicies
 from webhook.cluster.queues import QueueFollower
 from webhook.cluster.referred import ReferredFollower, WholeFollower
-from webhook.cluster.reflector import Connect, Follower, Reflector, Source
+from webhook.cluster.reflector import Follower, Reflector, Source
 from webhook.cluster.world import Worlds
 from webhook.fleet.growth import autoscaler_growth, node_pool_growth
 from webhook.model.request import Kind, Object

@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 
 from webhook.cluster.access import Client, StatusError, reason
-from webhook.cluster.reflector import Connect
+from webhook.cluster.contact import Connect
 
 _log = logging.getLogger(__name__)
 

@@ -17,8 +17,8 @@ import aiohttp
 import orjson
 
 from webhook.cluster.access import Client, StatusError
+from webhook.cluster.contact import Connect
 from webhook.cluster.referred import trimmed
-from webhook.cluster.reflector import Connect
 from webhook.model.policy import Policy
 from webhook.model.request import Kind, Object, Request
 from webhook.model.surroundings import Reference

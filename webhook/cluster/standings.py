@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from webhook.cluster.access import Client, reason
+from webhook.cluster.contact import Connect
 from webhook.cluster.lease import Lease
-from webhook.cluster.reflector import Connect
 from webhook.model.request import Object
 from webhook.policy.settle import Standing
 
