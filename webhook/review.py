@@ -7,7 +7,7 @@ from webhook.decision.case import Case
 from webhook.decision.notes import Tell, untold
 from webhook.decision.pooled import decide_pooled
 from webhook.decision.pools import lacking
-from webhook.decision.scope import Treatment
+from webhook.decision.scope import Treatment, scope
 from webhook.decision.suggest import suggest
 from webhook.decision.update import decide_update
 from webhook.decision.validate import check_created
@@ -113,6 +113,23 @@ def _review(request: Request, world: World, depth: int = 0, tell: Tell = untold)
         language=spoken,
         exceptions=gated.used,
     )
+
+
+def learnable(request: Request, world: World) -> tuple[TrainingJob, tuple[Policy, ...]] | None:
+    """The job that an object is, with the policies that decide it, for whoever observes how it runs; None where it is
+    left alone. Pure; never raises on any object."""
+    found = candidates(request, world)
+    reading = found[0] if found else NOBODY
+    job = _read(request, request.object, world, reading)
+    ruling = rule(found, request, job if isinstance(job, TrainingJob) else None, world)
+    if not ruling.policies:
+        return None
+    if ruling.steering.config_maps is not reading.config_maps:
+        job = _read(request, request.object, world, ruling.steering)
+    if not isinstance(job, TrainingJob) or ignored(job, ruling.steering):
+        return None
+    left_alone = scope(job, ruling.steering).treatment is Treatment.NONE
+    return None if left_alone else (job, ruling.policies)
 
 
 def _with_pools(case: Case, request: Request, rules: Rules, namespaces: Namespaces, old: TrainingJob | None) -> Case:

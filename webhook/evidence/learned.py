@@ -5,8 +5,8 @@ from dataclasses import replace
 from webhook.model.profile import Observation, OutOfMemory, Profile
 from webhook.model.run import Ending, Run, Shown
 
-MOST_MODELS = 32
-"""Observations of one profile; of more models, those that were seen longest ago are dropped."""
+MOST_MODELS = 16
+"""Observations of one profile, as a TrainingProfile holds; of more models, those that were seen longest ago go."""
 
 
 def learned(profile: Profile, run: Run) -> Profile:
@@ -18,10 +18,20 @@ def learned(profile: Profile, run: Run) -> Profile:
     """
     observations = {one.product: one for one in profile.observations}
     for shown in run.shown:
-        before = observations.get(shown.product) or Observation(shown.product, shown.memory_mib)
-        observations[shown.product] = _with(before, shown, run)
+        before = observations.get(shown.product)
+        if before is not None or _says(shown, run):
+            observations[shown.product] = _with(before or Observation(shown.product, shown.memory_mib), shown, run)
     kept = sorted(observations.values(), key=lambda one: one.seen_at, reverse=True)[:MOST_MODELS]
     return replace(profile, observations=tuple(sorted(kept, key=lambda one: one.product)))
+
+
+def _says(shown: Shown, run: Run) -> bool:
+    """Whether this is more than that there was a run."""
+    return (
+        shown.well
+        or shown.out_of_memory_at is not None
+        or (shown.peak_mib is not None and run.ending is not Ending.BADLY)
+    )
 
 
 def _with(before: Observation, shown: Shown, run: Run) -> Observation:

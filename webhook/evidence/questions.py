@@ -29,9 +29,8 @@ class Question:
     at: float
 
 
-def memory_of_pods(ranks: Sequence[Rank], since: float, until: float, query: str = "") -> Iterator[Question]:
-    """The most that each device of these pods held in this time. `query` is the policy's own expression for the memory
-    in use on a device, in bytes."""
+def memory_of_pods(ranks: Sequence[Rank], since: float, until: float) -> Iterator[Question]:
+    """The most that each device of these pods held in this time."""
     for namespace, pods in _named(ranks):
         for at, seconds in _windows(since, until):
             yield _joined(
@@ -44,10 +43,14 @@ def memory_of_pods(ranks: Sequence[Rank], since: float, until: float, query: str
                     for chosen in [_of_pods(pair, namespace, pods)]
                 ),
             )
-    for at, seconds in _windows(since, until) if query else ():
+
+
+def memory_by_query(query: str, since: float, until: float) -> Iterator[Question]:
+    """The most that each device of the cluster held in this time, by a policy's own expression for the memory in use on
+    a device, in bytes."""
+    for at, seconds in _windows(since, until):
         kept = _listed(*dict.fromkeys(label for one in exporters() for label in _labels(one)))
-        part = f"max by ({kept}) (max_over_time(({query})[{seconds}s:{_STEP}]))"
-        yield Question(_marked(part, OF_POLICY), at)
+        yield Question(_marked(f"max by ({kept}) (max_over_time(({query})[{seconds}s:{_STEP}]))", OF_POLICY), at)
 
 
 def memory_of_nodes(nodes: Iterable[str], since: float, until: float) -> Iterator[Question]:
