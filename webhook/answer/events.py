@@ -30,6 +30,10 @@ class Reason(StrEnum):
     ADMITTED_WITH_RISK = "AdmittedWithRisk"
 
 
+WARNINGS = frozenset({Reason.WOULD_DENY, Reason.ADMITTED_WITH_RISK})
+"""The reasons whose Events are of type Warning; the others are Normal."""
+
+
 @dataclass(frozen=True, slots=True)
 class Told:
     """What one Event says. It is of type Warning, or Normal."""
@@ -74,7 +78,7 @@ def _pinned(job: TrainingJob, review: Review) -> Told | None:
         line = words["events"]["pool"].format(pool=pool, policy=review.policy.name)
     else:
         return None
-    return Told(Reason.PINNED, warning=False, message=_message(line))
+    return _told(Reason.PINNED, line)
 
 
 def _would_be(review: Review) -> Told | None:
@@ -87,15 +91,19 @@ def _would_be(review: Review) -> Told | None:
         told = next((one for one in review.decision.findings if one.code == "SST301"), leading)
         patch = orjson.dumps(would_be_patch(review)).decode()
         line = words["would_pin"].format(policy=policy, told=f"{told.code} {sentence(told, review)}", patch=patch)
-        return Told(Reason.WOULD_PIN, warning=False, message=_message(line))
+        return _told(Reason.WOULD_PIN, line)
     warned = action_of(leading) is Action.WARN
     key, reason = ("admitted_with_risk", Reason.ADMITTED_WITH_RISK) if warned else ("would_deny", Reason.WOULD_DENY)
     line = words[key].format(policy=policy, told=first_line(leading, review))
-    return Told(reason, warning=True, message=_message(line))
+    return _told(reason, line)
 
 
 def _holds(record: PinRecord, job: TrainingJob) -> bool:
     return bool(job.device_roles) and all(requires(role, record.key, record.values) for role in job.device_roles)
+
+
+def _told(reason: Reason, line: str) -> Told:
+    return Told(reason, warning=reason in WARNINGS, message=_message(line))
 
 
 def _message(line: str) -> str:

@@ -15,7 +15,7 @@ from webhook.model.verdict import Review, Verdict
 
 _log = logging.getLogger(__name__)
 _EVERY_S = 60.0
-_MOST = 100
+MOST = 100
 """Events a minute. What is denied beyond that is told in sum, in the log."""
 
 _Key: TypeAlias = tuple[str, str]
@@ -69,7 +69,7 @@ class Denials:
         key = request.namespace, leading.code
         if (known := self._denied.get(key)) is not None:
             known.count += 1
-        elif len(self._denied) < _MOST:
+        elif len(self._denied) < MOST:
             named = (request.kind.kind, review.job.name if review.job else "")
             told = first_line(leading, review)
             self._denied[key] = _Denied(1, " ".join(filter(None, named)), told, review.language)
@@ -88,5 +88,5 @@ class Denials:
             self._events.write(event_on(about, told, self._events.identity, count=one.count))
         self._denied.clear()
         if self._beyond:
-            _log.warning("denials without an Event, of more than %d namespaces and codes: %d", _MOST, self._beyond)
+            _log.warning("denials without an Event, of more than %d namespaces and codes: %d", MOST, self._beyond)
             self._beyond = 0
