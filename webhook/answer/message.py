@@ -38,7 +38,7 @@ def message(review: Review) -> str:
 
 def _lines(leading: Finding, review: Review, models: int, aside: str) -> Iterator[str]:
     words = texts(review.language)
-    yield _first(leading, review)
+    yield first_line(leading, review)
     if leading.code in _TABLE and review.policy.fleet_shown is not FleetShown.NONE:
         yield ""
         yield from (f"  {row}" for row in _table(review, models))
@@ -68,7 +68,8 @@ def _aside(leading: Finding, review: Review) -> str:
     return ""
 
 
-def _first(leading: Finding, review: Review) -> str:
+def first_line(leading: Finding, review: Review) -> str:
+    """What a denial for this finding begins with: it stands alone."""
     line = f"{leading.code} {sentence(leading, review)}."
     return line if len(line) <= _FIRST_LINE else f"{line[: _FIRST_LINE - 1]}…"
 

@@ -43,10 +43,11 @@ def admission_response(review: Review) -> dict[str, Any]:
 
 def patch(review: Review) -> list[Operation]:
     """The operations of a pinned job; nothing for any other verdict."""
-    return _operations(review) if review.verdict is Verdict.PIN else []
+    return would_be_patch(review) if review.verdict is Verdict.PIN else []
 
 
-def _operations(review: Review) -> list[Operation]:
+def would_be_patch(review: Review) -> list[Operation]:
+    """The operations that the object gets, or would get if every matching policy denied."""
     decision = review.decision
     if review.job is None or (decision.pin is None and decision.given is None):
         return []
@@ -74,7 +75,7 @@ def _audit(review: Review) -> dict[str, str]:
     if review.decision.pool_name:
         annotations["pool"] = review.decision.pool_name
     if review.would_be is Verdict.PIN and review.verdict is not Verdict.PIN:
-        annotations["would-be-patch"] = _bounded(orjson.dumps(_operations(review)).decode())
+        annotations["would-be-patch"] = _bounded(orjson.dumps(would_be_patch(review)).decode())
     if review.exceptions:
         used = (f"{one.policy}: {one.exception}" + (f" ({one.code})" if one.code else "") for one in review.exceptions)
         annotations["exceptions"] = _bounded("; ".join(used))

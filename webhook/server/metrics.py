@@ -69,6 +69,12 @@ class Metrics:
         self.http_responses = Counter(
             "samestep_http_responses", "Answers to admission requests by HTTP status.", ("code",), registry=registry
         )
+        self.events = Counter(
+            "samestep_events",
+            "Events by what became of them; There: it had been written before, by this replica or another.",
+            ("outcome",),
+            registry=registry,
+        )
         Info("samestep_build", "What is running.", registry=registry).info({"version": version})
         registry.register(_State(worlds, certificate))
 

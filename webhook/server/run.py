@@ -13,8 +13,12 @@ from pathlib import Path
 from uuid import uuid4
 
 from webhook.cluster.access import Access
+from webhook.cluster.created import CreatedJobs
+from webhook.cluster.denials import Denials
+from webhook.cluster.events import Events
 from webhook.cluster.following import Following
 from webhook.cluster.handlers import admission_handlers, with_fallback, without_kopf
+from webhook.cluster.jobs import JobWatch
 from webhook.cluster.lease import Lease
 from webhook.cluster.lookup import Lookup
 from webhook.cluster.operator import run_operator
@@ -85,7 +89,7 @@ async def run(settings: Settings) -> None:
             "listening", extra={"facts": {"port": server.port, "probe_port": server.probe_port, "pid": os.getpid()}}
         )
         if settings.fleet is None:
-            await _serve_cluster(settings, worlds, admission, server, signalled)
+            await _serve_cluster(settings, worlds, admission, metrics, server, signalled)
         else:
             admission.fn = without_kopf(admission_handlers())
             gc.freeze()  # as the reflector does with the nodes that it follows
@@ -113,7 +117,12 @@ def _followed(settings: Settings, policies: LivePolicies) -> PolicyFiles:
 
 
 async def _serve_cluster(
-    settings: Settings, worlds: Worlds, admission: Admission, server: Server, signalled: asyncio.Event
+    settings: Settings,
+    worlds: Worlds,
+    admission: Admission,
+    metrics: Metrics,
+    server: Server,
+    signalled: asyncio.Event,
 ) -> None:
     over = asyncio.Event()
     handlers = admission_handlers()
@@ -122,10 +131,17 @@ async def _serve_cluster(
     standings = Standings(access.client, lambda kind: following.path_of_own(kind), lease)
     following = Following(access.client, worlds, settings.loaded, standings.tell)
     files = _followed(settings, following.policies)
-    lease.start()
-    standings.start()
     lookup = Lookup(access.client, following.path_of, references)
     admission.surround = lookup.world
+    events = Events(
+        access.client, lease.identity, worlds.trouble, lambda outcome: metrics.events.labels(outcome.value).inc()
+    )
+    denials = Denials(events)
+    admission.heard = denials.hear
+    created = CreatedJobs(worlds, lookup.world, events)
+    jobs = JobWatch(access.client, lambda: lease.held, lambda: worlds.kinds, (created.see,), worlds.trouble)
+    for one in (lease, standings, events, denials, created, jobs):
+        one.start()
     operator = asyncio.create_task(
         run_operator(
             access=access,
@@ -145,7 +161,8 @@ async def _serve_cluster(
     await server.close()
     over.set()
     await operator
-    await asyncio.gather(lookup.close(), files.stop(), standings.stop())
+    await asyncio.gather(files.stop(), standings.stop(), denials.stop(), jobs.stop(), created.stop())
+    await asyncio.gather(lookup.close(), events.stop())
     await lease.stop()
 
 

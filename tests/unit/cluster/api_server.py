@@ -118,6 +118,9 @@ class ApiServer:
         self.collections: dict[str, Collection] = {}
         self.asked: list[str] = []
         self.delay_s = 0.0
+        self.events: list[Json] = []
+        """All that have been created."""
+        self.refuses_events: int | None = None
 
     def serve(self, path: str, kind: str) -> Collection:
         version = path.removeprefix("/api/").removeprefix("/apis/").rpartition("/")[0]
@@ -142,6 +145,17 @@ class ApiServer:
                 return await self.collections[f"{prefix}/{plural}"].answer(http)
         return self._discovery(http.path)
 
+    async def create_event(self, http: web.Request) -> web.Response:
+        self.asked.append(http.path)
+        event: Json = await http.json()
+        if self.refuses_events is not None:
+            return web.json_response({"message": "events is forbidden"}, status=self.refuses_events)
+        name = event["metadata"].get("name")
+        if name and any(name == one["metadata"].get("name") for one in self.events):
+            return web.json_response({"message": f'events "{name}" already exists'}, status=409)
+        self.events.append(event)
+        return web.json_response(event, status=201)
+
     def _discovery(self, path: str) -> web.Response:
         match path.split("/"):
             case ["", "apis", group]:
@@ -165,6 +179,7 @@ async def served(folder: Path) -> AsyncIterator[tuple[ApiServer, Path]]:
     api = ApiServer()
     app = web.Application()
     app.router.add_get("/{path:.*}", api.answer)
+    app.router.add_post("/api/v1/namespaces/{namespace}/events", api.create_event)
     runner = web.AppRunner(app, shutdown_timeout=0.1, handler_cancellation=True)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
