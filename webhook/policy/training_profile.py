@@ -4,9 +4,9 @@ the namespace's jobs may read it, and delete it."""
 import math
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, ConfigDict, Field, SkipValidation, StrictInt, ValidationInfo, field_validator
+from pydantic import AfterValidator, ConfigDict, Field, SkipValidation, StrictInt, model_validator
 
 from webhook.model.job import TrainingJob
 from webhook.model.profile import Allocator, Observation, OutOfMemory, Profile, Recipe
@@ -83,7 +83,7 @@ class ObservationPart(Part):
     """What one of its devices has in all."""
     runs: _Count = 0
     """How many ended well."""
-    last_good: Annotated[Time | None, Field(validate_default=True)] = None
+    last_good: Time | None = None
     """When the last of these ended."""
     peak: Quantity | None = None
     """The most that any rank held in a run that ended well or goes on. Left out: nothing was measured."""
@@ -94,12 +94,11 @@ class ObservationPart(Part):
     imbalance: _Share | None = None
     """Of runs that were mixed over models: the part of the time that this model's ranks waited for others."""
 
-    @field_validator("last_good")
-    @classmethod
-    def _goes_with_runs(cls, at: str | None, info: ValidationInfo) -> str | None:
-        if "runs" in info.data and (at is not None) != (info.data["runs"] > 0):
-            raise ValueError("goes with runs")
-        return at
+    @model_validator(mode="after")
+    def _goes_with_runs(self) -> Self:
+        if (self.last_good is not None) != (self.runs > 0):
+            raise ValueError("lastGood: goes with runs")
+        return self
 
     def resolved(self) -> Observation:
         """The same as plain values."""
