@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from webhook.cluster.jobs import JobEvent, Operation
+from webhook.cluster.registration import LEFT_OUT
 from webhook.evidence.endings import controller_of, read_end, read_rank, says_out_of_memory
 from webhook.evidence.measured import Place
 from webhook.model.profile import Recipe
-from webhook.model.request import Kind, Object
 from webhook.model.run import Device, Ending, Rank, Run
 from webhook.model.workload import Children, Workloads
 from webhook.policy.training_profile import TrainingPart
@@ -55,7 +55,6 @@ class Job:
     """
 
     uid: str
-    kind: Kind
     namespace: str
     name: str
     owner: str
@@ -82,7 +81,7 @@ class Observed:
     def __init__(self, kinds: Callable[[], Workloads]) -> None:
         self._kinds = kinds
         self.jobs: dict[str, Job] = {}
-        self.waiting: dict[str, tuple[Kind, Object]] = {}
+        self.waiting: dict[str, JobEvent] = {}
         self.left_out = 0
         self._pods: dict[str, Placed] = {}
         self._stray: set[str] = set()
@@ -95,6 +94,8 @@ class Observed:
 
     def take(self, event: JobEvent) -> None:
         """Something has happened to an object."""
+        if event.object["metadata"].get("namespace") in LEFT_OUT:
+            return
         _, kind, group = controller_of(event.object)
         owner = self._kinds().of_any_version(group, kind) if kind else None
         if owner is not None and owner.children is Children.SERVING:
@@ -145,7 +146,7 @@ class Observed:
         if job is None:
             place = str(metadata.get("namespace", "")), str(metadata["name"])
             began = datetime.fromisoformat(metadata["creationTimestamp"]).timestamp()
-            job = self.jobs[uid] = Job(uid, event.kind, *place, controller_of(event.object)[0], began, leads)
+            job = self.jobs[uid] = Job(uid, *place, controller_of(event.object)[0], began, leads)
         if leads and not job.settled and (job.generation is None or metadata.get("generation") != job.generation):
             self._wait(job, event)
         if job.ending is Ending.GOES_ON:
@@ -167,7 +168,7 @@ class Observed:
             self.left_out += 1
             return
         job.generation = event.object["metadata"].get("generation", 0)
-        self.waiting[job.uid] = (event.kind, event.object)
+        self.waiting[job.uid] = event
 
     def _root(self, uid: str) -> str:
         """The uid of the job that the pod, or its owner, or the owner of that, was made for."""

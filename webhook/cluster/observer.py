@@ -5,27 +5,28 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from http import HTTPStatus
 
 from webhook.cluster.access import Client, StatusError, reason
 from webhook.cluster.contact import Connect, version_served
+from webhook.cluster.created import Surround, request_of
 from webhook.cluster.jobs import JobEvent
 from webhook.cluster.measuring import measure
 from webhook.cluster.observed import Job, Observed, Read, leading, place_of, quoted, ranks_of, run_by, settle
 from webhook.cluster.profile_store import MEASURED, Lesson, find, is_in, sweep, write
 from webhook.cluster.prometheus import Outcome, Prometheus, PrometheusError
+from webhook.cluster.registration import IGNORE_LABEL
 from webhook.cluster.world import Worlds
 from webhook.evidence.measured import Place, Sample
 from webhook.evidence.questions import Question
 from webhook.evidence.recipe import recipe_of
 from webhook.evidence.runs import run_of
 from webhook.fleet.on_node import device_on
-from webhook.model.request import Kind, Object, Request, Stage
+from webhook.model.request import Request
 from webhook.model.run import NOT_MEASURED, Device, Ending, Measured, Rank, Run
-from webhook.model.workload import Workloads
 from webhook.model.world import World
 from webhook.policy.training_profile import training_of
 from webhook.review import learnable
@@ -70,7 +71,8 @@ class Tally:
 
 
 class Observer:
-    """Learns from the jobs that `take` is told of, while `leads` says so and the cluster serves TrainingProfiles.
+    """Learns from the jobs that `take` is told of, while `leads` says so and the cluster serves TrainingProfiles; not
+    at all without `observe`.
 
     `surround` puts what a job refers to in view; without `prometheus`, only ends are observed.
     """
@@ -80,9 +82,10 @@ class Observer:
         connect: Connect,
         leads: Callable[[], bool],
         worlds: Worlds,
-        kinds: Callable[[], Workloads],
-        surround: Callable[[Request, World], Awaitable[World]],
+        surround: Surround,
         prometheus: Prometheus | None = None,
+        *,
+        observe: bool = True,
         rhythm: Rhythm = Rhythm(),
     ) -> None:
         self.tally = Tally()
@@ -92,7 +95,8 @@ class Observer:
         self._surround = surround
         self._prometheus = prometheus
         self._rhythm = rhythm
-        self._observed = Observed(kinds)
+        self._observe = observe
+        self._observed = Observed(lambda: worlds.kinds)
         self._serves = False
         self._swept_at = float("-inf")
         self._asking = _Pace(rhythm)
@@ -101,11 +105,12 @@ class Observer:
 
     def take(self, event: JobEvent) -> None:
         """A job, or a pod, has come, changed or gone."""
-        self._observed.take(event)
+        if self._observe:
+            self._observed.take(event)
 
     def start(self) -> None:
         """Begins to learn; does nothing where it does so already."""
-        if self._task is None or self._task.done():
+        if self._observe and (self._task is None or self._task.done()):
             self._task = asyncio.create_task(self._run(), name="observer")
 
     async def stop(self) -> None:
@@ -133,12 +138,7 @@ class Observer:
         if not self._leads() or not await self._is_served(client):
             self._observed.clear()
             return
-        for uid, (kind, obj) in list(self._observed.waiting.items()):
-            self._observed.waiting.pop(uid, None)
-            if (job := self._observed.jobs.get(uid)) is not None:
-                await self._read(job, kind, obj)
-                # A page of jobs that is read in one go would keep requests waiting.
-                await asyncio.sleep(0)
+        await self._read_those_that_wait()
         self._observed.gather()
         self.tally.left_out = self._observed.left_out
         for job in leading(self._observed.jobs):
@@ -156,21 +156,19 @@ class Observer:
             self._serves = await version_served(client, "samestep.dev", "trainingprofiles") == "v1alpha1"
         return self._serves
 
-    async def _read(self, job: Job, kind: Kind, obj: Object) -> None:
-        world = self._worlds.current
-        if world is None:
-            # Before the first whole fleet there is nothing to read it by.
-            self._observed.waiting[job.uid] = (kind, obj)
-            return
-        request = Request(kind, "CREATE", obj, stage=Stage.AUDIT, namespace=job.namespace, now=time.time())
-        found = learnable(request, await self._surround(request, world))
-        job.read = None
-        if found is not None:
-            read, policies = found
-            evidence = policies[0].evidence
-            asks = frozenset((role.device, role.devices) for role in read.device_roles)
-            names = tuple(one.name for one in policies if one.name)
-            job.read = Read(recipe_of(read, evidence), training_of(read), asks, names, evidence.query)
+    async def _read_those_that_wait(self) -> None:
+        while self._observed.waiting:
+            world = self._worlds.current
+            if world is None:
+                # Before the first whole fleet there is nothing to read them by.
+                return
+            uid = next(iter(self._observed.waiting))
+            event, job = self._observed.waiting.pop(uid), self._observed.jobs.get(uid)
+            if job is not None and IGNORE_LABEL not in world.namespaces.get(job.namespace, {}):
+                request = request_of(event)
+                job.read = _read(request, await self._surround(request, world))
+            # All in one go would keep requests waiting.
+            await asyncio.sleep(0)
 
     def _is_due(self, job: Job) -> bool:
         now = time.monotonic()
@@ -307,6 +305,21 @@ class _Pace:
         now = time.monotonic()
         self._left = min(self._left + (now - self._counted_at) / self._rhythm.question, self._rhythm.burst)
         self._counted_at = now
+
+
+def _read(request: Request, world: World) -> Read | None:
+    found = learnable(request, world)
+    if found is None:
+        return None
+    job, policies = found
+    evidence = policies[0].evidence
+    return Read(
+        recipe_of(job, evidence),
+        training_of(job),
+        frozenset((role.device, role.devices) for role in job.device_roles),
+        tuple(one.name for one in policies if one.name),
+        evidence.query,
+    )
 
 
 def _last_out_of_memory(job: Job) -> float:

@@ -8,13 +8,12 @@ from http import HTTPStatus
 from typing import Any
 
 import orjson
-from pydantic import ValidationError
 
 from webhook.cluster.access import Client, StatusError
 from webhook.evidence.learned import learned
 from webhook.model.profile import Profile
 from webhook.model.run import Ending, Run
-from webhook.policy.training_profile import TrainingPart, TrainingProfile, document_of, name_of
+from webhook.policy.training_profile import ProfileError, TrainingPart, document_of, name_of, read_profile
 
 _COLLECTION = "/apis/samestep.dev/v1alpha1"
 _PLURAL = "trainingprofiles"
@@ -63,7 +62,7 @@ async def find(client: Client, run: Run) -> Kept:
         if error.status != HTTPStatus.NOT_FOUND:
             raise
         return Kept(empty)
-    profile = read_profile(obj)
+    profile = _read(obj)
     return Kept(empty if profile is None else profile, obj)
 
 
@@ -99,11 +98,11 @@ def written_down(profile: Profile, lesson: Lesson) -> dict[str, Any]:
     return _document(Kept(profile), learned(profile, lesson.run), lesson)
 
 
-def read_profile(obj: Mapping[str, Any]) -> Profile | None:
+def _read(obj: Mapping[str, Any]) -> Profile | None:
     """The profile of an object; None where it cannot be read."""
     try:
-        return TrainingProfile.model_validate({key: value for key, value in obj.items() if key != "status"}).resolved()
-    except (ValidationError, ValueError):
+        return read_profile(obj)
+    except ProfileError:
         return None
 
 
@@ -145,7 +144,7 @@ class _Known:
 def _known(obj: Mapping[str, Any]) -> _Known:
     metadata = obj["metadata"]
     full = {"apiVersion": "samestep.dev/v1alpha1", "kind": "TrainingProfile", **obj}
-    profile = read_profile(full)
+    profile = _read(full)
     created = datetime.fromisoformat(metadata["creationTimestamp"]).timestamp()
     seen = max((one.seen_at for one in profile.observations), default=created) if profile else created
     state = _state(profile) if profile else "unreadable"
