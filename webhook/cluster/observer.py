@@ -183,6 +183,8 @@ class Observer:
 
     async def _learn_of(self, client: Client, job: Job) -> None:
         self._count(job)
+        # It may end while this is written.
+        ended = job.ending is not Ending.GOES_ON
         job.due_at = time.monotonic() + self._rhythm.measure
         try:
             complete = await self._learn(client, job) if job.read is not None else True
@@ -191,7 +193,7 @@ class Observer:
             self.tally.writes["conflict" if error.status == HTTPStatus.CONFLICT else "failed"] += 1
             self._tell(f"a profile cannot be written: {reason(error)}")
             complete = False
-        if job.ending is Ending.GOES_ON:
+        if not ended:
             return
         job.attempts += 1
         if complete or job.attempts >= _ATTEMPTS:
