@@ -2,7 +2,7 @@
 nothing is kept but what its end and its place are told by."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -86,6 +86,11 @@ class Observed:
         self._pods: dict[str, Placed] = {}
         self._stray: set[str] = set()
         self._gone: set[str] = set()
+
+    @property
+    def pods(self) -> Collection[Placed]:
+        """Those with devices."""
+        return self._pods.values()
 
     def clear(self) -> None:
         """Another replica leads: what is told next begins anew."""

@@ -14,28 +14,20 @@ from webhook.cluster.access import Client, StatusError, reason
 from webhook.cluster.contact import Connect, version_served
 from webhook.cluster.created import Surround, request_of
 from webhook.cluster.jobs import JobEvent
-from webhook.cluster.measuring import measure
-from webhook.cluster.observed import Job, Observed, Read, leading, place_of, quoted, ranks_of, run_by, settle
-from webhook.cluster.profile_store import MEASURED, Lesson, find, is_in, sweep, write
+from webhook.cluster.learning import MEASURED, read_as_job, shown, with_memory
+from webhook.cluster.observed import Job, Observed, leading, settle
+from webhook.cluster.profile_store import Lesson, find, is_in, sweep, write
 from webhook.cluster.prometheus import Outcome, Prometheus, PrometheusError
 from webhook.cluster.registration import IGNORE_LABEL
 from webhook.cluster.world import Worlds
-from webhook.evidence.measured import Place, Sample
+from webhook.evidence.measured import Sample
 from webhook.evidence.questions import Question
-from webhook.evidence.recipe import recipe_of
-from webhook.evidence.runs import run_of
 from webhook.fleet.on_node import device_on
-from webhook.model.request import Request
-from webhook.model.run import NOT_MEASURED, Device, Ending, Measured, Rank, Run
-from webhook.model.world import World
-from webhook.policy.training_profile import training_of
-from webhook.review import learnable
+from webhook.model.run import Device, Ending
 
 _log = logging.getLogger(__name__)
 FOLLOWED = "prometheus"
 """What its troubles are told by."""
-NO_PROMETHEUS = ("NoPrometheus", "no Prometheus was named: how runs end is observed, and what they hold is not")
-_NO_SAMPLES = ("NoSamples", "Prometheus has no memory in use of these pods or nodes, by any exporter that is known")
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +158,7 @@ class Observer:
             event, job = self._observed.waiting.pop(uid), self._observed.jobs.get(uid)
             if job is not None and IGNORE_LABEL not in world.namespaces.get(job.namespace, {}):
                 request = request_of(event)
-                job.read = _read(request, await self._surround(request, world))
+                job.read = read_as_job(request, await self._surround(request, world))
             # All in one go would keep requests waiting.
             await asyncio.sleep(0)
 
@@ -204,21 +196,21 @@ class Observer:
     async def _learn(self, client: Client, job: Job) -> bool:
         """Whether all has been learned of the job that there is at present."""
         assert job.read is not None
-        place = place_of(job, self._device_on)
-        ranks = quoted(job, [one.rank for one in ranks_of(job)], place)
-        run = run_of(run_by(job, job.read.recipe, time.time()), ranks, place)
-        if not run.shown or (run.ending is Ending.BADLY and not any(one.out_of_memory_at for one in run.shown)):
+        found = shown(job, job.read, self._device_on)
+        if not found.says_something:
             return True
-        kept = await find(client, run)
-        if job.attempts == 0 and is_in(kept.profile, run):
+        kept = await find(client, found.run)
+        if job.attempts == 0 and is_in(kept.profile, found.run):
             return True
-        why = None
-        if run.ending is not Ending.BADLY:
-            measured, why = await self._measured(job, ranks, run, place)
-            run = run_of(run, ranks, place, measured)
-        if await write(client, kept, Lesson(run, job.read.training, job.read.policies, why)):
+        # What was asked before is in the profile already; samples may come late.
+        since = None if job.measured_until is None else job.measured_until - self._rhythm.again
+        found = await with_memory(found, job.read.query, self._ask if self._prometheus else None, since)
+        self.tally.dropped.update(found.measured.dropped)
+        if found.why == MEASURED:
+            job.measured_until = found.run.at
+        if await write(client, kept, Lesson(found.run, job.read.training, job.read.policies, found.why)):
             self.tally.writes["written"] += 1
-        return why is None or why in (MEASURED, NO_PROMETHEUS, _NO_SAMPLES)
+        return found.complete
 
     def _count(self, job: Job) -> None:
         at = _last_out_of_memory(job)
@@ -227,25 +219,6 @@ class Observer:
             self.tally.runs["device_out_of_memory"] += 1
         if job.ending is not Ending.GOES_ON and job.attempts == 0 and job.read is not None:
             self.tally.runs["well" if job.ending is Ending.WELL else "badly"] += 1
-
-    async def _measured(self, job: Job, ranks: list[Rank], run: Run, place: Place) -> tuple[Measured, tuple[str, str]]:
-        """What Prometheus says, and the word and the sentence for the condition Measured."""
-        assert job.read is not None
-        if self._prometheus is None:
-            return NOT_MEASURED, NO_PROMETHEUS
-        began = min(one.began_at for one in ranks)
-        # What was asked before is in the profile already; samples may come late.
-        since = began if job.measured_until is None else max(began, job.measured_until - self._rhythm.again)
-        try:
-            measured = await measure(self._ask, ranks, since, run.at, place=place, query=job.read.query)
-        except PrometheusError as error:
-            return NOT_MEASURED, (_word(error.outcome), f"Prometheus cannot be asked: {error}")
-        self.tally.dropped.update(measured.dropped)
-        if not measured.peaks_mib:
-            dropped = ", ".join(f"{count} {why}" for why, count in sorted(measured.dropped.items()))
-            return measured, ("NotBelieved", f"no value can be: {dropped}") if dropped else _NO_SAMPLES
-        job.measured_until = run.at
-        return measured, MEASURED
 
     async def _ask(self, question: Question) -> tuple[Sample, ...]:
         assert self._prometheus is not None
@@ -309,25 +282,5 @@ class _Pace:
         self._counted_at = now
 
 
-def _read(request: Request, world: World) -> Read | None:
-    found = learnable(request, world)
-    if found is None:
-        return None
-    job, policies = found
-    evidence = policies[0].evidence
-    return Read(
-        recipe_of(job, evidence),
-        training_of(job),
-        frozenset((role.device, role.devices) for role in job.device_roles),
-        tuple(one.name for one in policies if one.name),
-        evidence.query,
-    )
-
-
 def _last_out_of_memory(job: Job) -> float:
     return max((one.rank.out_of_memory_at or 0.0 for one in job.ranks.values()), default=0.0)
-
-
-def _word(outcome: Outcome) -> str:
-    """As a reason of a condition is written."""
-    return "".join(part.capitalize() for part in outcome.value.split("_"))

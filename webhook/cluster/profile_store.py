@@ -10,6 +10,7 @@ from typing import Any
 import orjson
 
 from webhook.cluster.access import Client, StatusError
+from webhook.cluster.learning import MEASURED
 from webhook.evidence.learned import learned
 from webhook.model.profile import Profile
 from webhook.model.run import Ending, Run
@@ -20,8 +21,6 @@ _PLURAL = "trainingprofiles"
 _OWNER = "samestep"
 _FORM = "application/apply-patch+yaml"
 _PAGE = "250"
-MEASURED = ("Measured", "the memory that the devices of the last run held was measured")
-"""Why a profile is measured; whatever else is said there is why it is not."""
 FORGOTTEN_AFTER_S = 90 * 24 * 3600
 """A profile of which no run was seen for so long is deleted."""
 MOST_IN_NAMESPACE = 500
@@ -54,16 +53,18 @@ async def find(client: Client, run: Run) -> Kept:
 
     Raises StatusError, aiohttp.ClientError, TimeoutError.
     """
-    name = name_of(run.recipe)
-    empty = Profile(run.namespace, name, run.recipe)
     try:
-        obj = orjson.loads(await client.get(_path(run.namespace, name)))
+        obj = orjson.loads(await client.get(_path(run.namespace, name_of(run.recipe))))
     except StatusError as error:
         if error.status != HTTPStatus.NOT_FOUND:
             raise
-        return Kept(empty)
-    profile = _read(obj)
-    return Kept(empty if profile is None else profile, obj)
+        return Kept(empty(run))
+    return Kept(_read(obj) or empty(run), obj)
+
+
+def empty(run: Run) -> Profile:
+    """What is kept of the recipe of a run before any was seen."""
+    return Profile(run.namespace, name_of(run.recipe), run.recipe)
 
 
 def is_in(profile: Profile, run: Run) -> bool:

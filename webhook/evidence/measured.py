@@ -16,6 +16,8 @@ Place: TypeAlias = Callable[[Rank], Device | None]
 # A driver reports a few percent more or less than the catalog. More than that is another unit.
 _ABOVE = 1.2
 _LEAST_MIB = 1.0
+IDLE_MIB = 256.0
+"""The context alone that a process opens on a device takes more than this."""
 _PER_BYTE = 1 / (1 << 20)
 
 
@@ -63,6 +65,22 @@ def activity_of(samples: Iterable[Sample], ranks: Sequence[Rank], dropped: Count
             found[rank.uid] = sample.value
         else:
             dropped["no part of a whole"] += 1
+    return found
+
+
+def pods_that_held(samples: Iterable[Sample]) -> set[tuple[str, str]]:
+    """Namespaces and names of the pods that held so much memory of a device that they used it.
+
+    Where the scrape does not honour the labels of an exporter, the bare ones name its own pod, and a device that nobody
+    has carries no others; but that holds next to nothing.
+    """
+    found = set()
+    for one in samples:
+        pairs = [pair for known in exporters() if known.name == one.labels.get(EXPORTER) for pair in known.pods]
+        named = [(one.labels.get(namespace, ""), one.labels.get(pod, "")) for namespace, pod in pairs]
+        pod = next((names for names in named if all(names)), None)
+        if pod is not None and one.value * _mib_per_unit(one.labels) >= IDLE_MIB:
+            found.add(pod)
     return found
 
 

@@ -86,16 +86,16 @@ def activity_of_pods(ranks: Sequence[Rank], since: float, until: float) -> Itera
         )
 
 
-def pods_with_devices(since: float, until: float) -> Question:
-    """Which pods held memory of a device in this time."""
-    span = max(round(until - since), 1)
+def memory_by_pod(since: float, until: float) -> Question:
+    """The most that each pod of the cluster held of a device in this time."""
+    seconds = max(round(until - since), 1)
     return _joined(
         until,
         (
-            (one, f'max by ({_listed(*pair)}) (max_over_time({metric}{{{pair[1]}!=""}}[{span}s]))')
+            (one, f"max by ({names}) (max_over_time({metric}[{seconds}s]))")
             for one in exporters()
             for metric in one.used
-            for pair in one.pods
+            if (names := _listed(*(label for pair in one.pods for label in pair)))
         ),
     )
 

@@ -4,12 +4,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from statistics import fmean
 
-from webhook.evidence.measured import Place
+from webhook.evidence.measured import IDLE_MIB, Place
 from webhook.model.run import NOT_MEASURED, Device, Ending, Measured, Rank, Run, Shown
-
-# The context alone that a process opens on a device takes more than this. A run that ended well and whose devices held
-# less did not train there: it found that it was done already, say.
-_IDLE_MIB = 256.0
 
 
 def run_of(run: Run, ranks: Sequence[Rank], place: Place, measured: Measured = NOT_MEASURED) -> Run:
@@ -33,7 +29,8 @@ def _shown(device: Device, ranks: Sequence[Rank], run: Run, measured: Measured) 
     peak = max(peaks, default=None)
     # One that was replaced after it had failed says nothing of how the run ended.
     ended_well = run.ending is Ending.WELL and any(one.ending is not Ending.BADLY for one in ranks)
-    idle = peak is not None and peak < _IDLE_MIB
+    # It found that it was done already, say.
+    idle = peak is not None and peak < IDLE_MIB
     return Shown(
         device.product,
         device.memory_mib,
