@@ -14,6 +14,7 @@ from webhook.model.verdict import Candidate, Out, Review, Straggler
 
 _CODE = {
     Out.MEMORY: "SST201",
+    Out.RAN_OUT: "SST205",
     Out.UNREACHABLE: "SST401",
     Out.UNWISHED: "SST404",
     Out.QUOTA: "SST401",

@@ -53,6 +53,7 @@ _TREATMENTS = {
 }
 _GATES = {
     Out.MEMORY: "has the memory",
+    Out.RAN_OUT: "no earlier run ran out of memory there",
     Out.UNREACHABLE: "every role can land on it",
     Out.UNWISHED: "is what was asked for",
     Out.QUOTA: "its queue may hold the whole gang there",
@@ -65,6 +66,7 @@ _CRITERIA = {
     Criterion.LARGEST_UNLIKELY: "the largest, where none fits by the likely figure",
     Criterion.HIGH: "fits at the high end, with headroom",
     Criterion.NOW: "the whole gang is free now",
+    Criterion.RAN_WELL: "earlier runs ended well there",
     Criterion.MOST_FREE: "most devices free now (there, where that is not known)",
     Criterion.BEST_FIT: "least memory that fits (BestFit)",
     Criterion.LARGEST: "most memory (Largest)",
