@@ -61,8 +61,8 @@ def _criteria(
     ranks = policy.room is not RoomRule.IGNORE
     if ranks:
         yield Criterion.ROOM, lambda one: not _PLACE.isdisjoint(one.out)
-    yield Criterion.LIKELY, lambda one: one.unlikely
-    yield Criterion.LARGEST_UNLIKELY, lambda one: -one.usable_mib if one.unlikely else 0
+    yield Criterion.LIKELY, lambda one: one.unlikely or one.doubted
+    yield Criterion.LARGEST_UNLIKELY, lambda one: -one.usable_mib if one.unlikely or one.doubted else 0
     yield Criterion.HIGH, lambda one: one.risk
     if grouped:
         yield Criterion.MOST_DEVICES, lambda one: -one.devices

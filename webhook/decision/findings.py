@@ -82,20 +82,16 @@ def _run(one: RanOut) -> Phrase:
 
 
 def ran_well(case: Case, among: Sequence[Candidate]) -> Iterable[Finding]:
-    """The runs that a choice rests on, where it would be another without them, or would be warned of; and that memory
-    ran out once since."""
+    """The runs that a choice rests on, where it would be another without them, or would be warned of; and what speaks
+    against it without putting it out."""
     for one in among:
-        fits = one.fits
-        if fits is None:
-            continue
-        facts: dict[str, Plain | Phrase] = {"model": one.name, "ran": _runs(fits), "usable_mib": one.usable_mib}
-        if one.against:
-            declared = case.sized.demand.source in _DECLARED
-            yield Finding("SST207", "", facts, "against", None if declared else Action.INFORM)
-        elif not case.sized.demand.known:
-            yield Finding("SST207", "", facts, "", Action.INFORM)
-        if fits.since is not None:
-            yield Finding("SST205", "", {"models": one.name, "ran": _run(fits.since)}, "once", Action.WARN)
+        if one.fits is not None and (one.against or not case.sized.demand.known):
+            facts: Facts = {"model": one.name, "ran": _runs(one.fits), "usable_mib": one.usable_mib}
+            informs = not one.against or case.sized.demand.source not in _DECLARED
+            variant = "against" if one.against else ""
+            yield Finding("SST207", "", facts, variant, Action.INFORM if informs else None)
+        if one.doubt is not None:
+            yield Finding("SST205", "", {"models": one.name, "ran": _run(one.doubt)}, "doubt", Action.WARN)
 
 
 def _runs(one: Fits) -> Phrase:
@@ -179,9 +175,7 @@ def of_chosen(pool: TargetPool, case: Case, weighed: tuple[Candidate, ...], chos
         yield Finding("SST305", facts={"nodes": pool.two_models.bit_count()})
 
 
-def of_flavors(
-    case: Case, weighed: tuple[Candidate, ...], left: tuple[Candidate, ...]
-) -> Iterable[Finding]:
+def of_flavors(case: Case, weighed: tuple[Candidate, ...], left: tuple[Candidate, ...]) -> Iterable[Finding]:
     """The same where a queue chooses among those that are `left`."""
     yield from smallest(weighed)
     yield from ran_out(case, weighed)

@@ -299,7 +299,7 @@ def _with_memory_apart(
 def _lacks(pool: TargetPool, model: Model, demand: Demand, policy: Policy, facts: Facts) -> Out | None:
     """Why the model has not the memory: as a run showed, else by the figures."""
     fact = facts.get(model)
-    if fact is not None:
+    if fact is not None and fact.micro_batch is None:
         return Out.RAN_OUT if isinstance(fact, RanOut) else None
     return Out.MEMORY if _is_out(pool.memory_mib[model][0] - policy.reserve_mib, demand) else None
 
@@ -346,11 +346,13 @@ def _candidate(
     lacks = {_lacks(pool, model, demand, policy, facts) for model in models} - {None} if facts else set()
     if not facts and _is_out(usable, demand):
         lacks = {Out.MEMORY}
-    out = [reason for reason in (Out.MEMORY, Out.RAN_OUT) if reason in lacks]
+    out: list[Out] = [reason for reason in (Out.MEMORY, Out.RAN_OUT) if reason in lacks]
     # Of a bound there is only the low end.
     likely, high = demand.likely_mib or demand.low_mib, demand.high_mib or demand.low_mib
     # Where a run ended well, figures are no risk.
-    doubted = usable if not facts else _least(pool, policy, [one for one in models if one not in facts])
+    doubted = (
+        usable if not facts else _least(pool, policy, [one for one in models if not isinstance(facts.get(one), Fits)])
+    )
     held = _least(pool, policy, [one for one in models if isinstance(facts.get(one), Fits)]) if facts else None
     short = _short(pool, models) if gang else None
     if short is not None:
@@ -375,13 +377,30 @@ def _candidate(
         risk=high is not None and doubted is not None and high * (1 + policy.headroom_percent / 100) > doubted,
         fits=_all_fit(models, facts) if facts else None,
         against=held is not None and (_is_out(held, demand) or (likely is not None and likely > held)),
-        ran_out=next((fact for one in models if isinstance(fact := facts.get(one), RanOut)), None) if facts else None,
+        ran_out=_out_by_runs(models, facts) if Out.RAN_OUT in out else None,
+        doubt=_doubt(models, facts) if facts else None,
     )
 
 
 def _least(pool: TargetPool, policy: Policy, models: Sequence[Model]) -> float | None:
     """The least that is usable on these; None of none."""
     return min([pool.memory_mib[one][0] for one in models]) - policy.reserve_mib if models else None
+
+
+def _out_by_runs(models: Iterable[Model], facts: Facts) -> RanOut | None:
+    own = (fact for one in models if isinstance(fact := facts.get(one), RanOut) and fact.micro_batch is None)
+    return max(own, key=lambda one: one.at, default=None)
+
+
+def _doubt(models: Iterable[Model], facts: Facts) -> RanOut | None:
+    """That devices ran out once since a run ended well, or with a smaller micro-batch."""
+    for one in models:
+        fact = facts.get(one)
+        if isinstance(fact, Fits) and fact.since is not None:
+            return fact.since
+        if isinstance(fact, RanOut) and fact.micro_batch is not None:
+            return fact
+    return None
 
 
 def _all_fit(models: Iterable[Model], facts: Facts) -> Fits | None:

@@ -9,6 +9,7 @@ ran out of memory; but the latter may have had a neighbour on the card, and prog
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite, sqrt
+from operator import itemgetter
 from typing import NamedTuple
 
 from webhook.catalog.accelerators import accelerators
@@ -40,7 +41,6 @@ LATEST_S = 300
 PEAK_PERCENT = 3
 """How far a peak is from its line at the least (one standard deviation): allocators take blocks of 2 to 20 MiB and
 round up, and the monitoring samples."""
-_ONCE = 1
 _MOST_SAMPLES = 2**31
 
 
@@ -56,8 +56,9 @@ def lessons_of(recipe: Recipe, profiles: Profiles, namespace: str, now: float) -
     """What the profiles of this namespace teach about a job of this recipe, at `now` (seconds since the epoch). Pure;
     never raises, whatever stands in them.
 
-    More memory is needed for more samples, the rest being the same: what ran out with a smaller micro-batch runs out,
-    and what ended well with a larger one fits.
+    More samples need more memory, so a neighbour that ran out with a smaller micro-batch, or ended well with a larger
+    one, says something of this job too, where its own runs say nothing: but less, since a neighbour may accumulate
+    gradients otherwise, and keeps more or less besides.
     """
     own = profiles.by_digest.get((namespace, recipe.digest), ())
     near = tuple(_neighbours(recipe, profiles.by_family.get((namespace, recipe.family), ())))
@@ -66,7 +67,7 @@ def lessons_of(recipe: Recipe, profiles: Profiles, namespace: str, now: float) -
     by_product: dict[str, list[_Seen]] = {}
     for one in _seen(own, near):
         by_product.setdefault(accelerators().canonical(one.of.product), []).append(one)
-    facts = {product: _fact(seen, recipe.micro_batch, now) for product, seen in by_product.items()}
+    facts = {product: _fact(seen, recipe.micro_batch or 0, now) for product, seen in by_product.items()}
     line = None
     demand = _peaks(own)
     if demand is None and near and recipe.micro_batch is not None:
@@ -101,31 +102,24 @@ def _seen(own: Iterable[Profile], near: Iterable[Profile]) -> Iterator[_Seen]:
         yield from (_Seen(one, of, one.recipe.micro_batch) for of in one.observations)
 
 
-def _fact(seen: Sequence[_Seen], batch: int | None, now: float) -> Fits | RanOut | None:
-    """Whether the model is known to hold the job, or not to. None: neither."""
-    mine = batch or 0
-    good = [
-        (one, one.of.good_at)
-        for one in seen
-        if one.of.runs > 0 and _is_past(one.of.good_at, now) and (one.neighbour is None or one.neighbour > mine)
-    ]
-    events = [
-        (one, event)
-        for one in seen
-        if (event := _lately(one.of.out_of_memory, now)) and (one.neighbour is None or one.neighbour < mine)
-    ]
-    last = max((at for _, at in good if at is not None), default=None)
-    newer = [(one, event) for one, event in events if last is None or event.at > last]
-    # The recipe's own runs are told of before those of neighbours.
-    newer.sort(key=lambda pair: (pair[0].neighbour is None, pair[1].at), reverse=True)
-    ran_out = next((_ran_out(one, event) for one, event in newer), None)
-    if ran_out is not None and (last is None or any(event.in_a_row > _ONCE for _, event in newer)):
+def _fact(seen: Sequence[_Seen], batch: int, now: float) -> Fits | RanOut | None:
+    """Whether the model is known to hold the job, or not to. None: neither, by its own runs or its neighbours'."""
+    own = [one for one in seen if one.neighbour is None]
+    larger = [one for one in seen if one.neighbour is not None and one.neighbour > batch]
+    smaller = [one for one in seen if one.neighbour is not None and one.neighbour < batch]
+    return _settled(own, own, now) or _settled(larger, smaller, now)
+
+
+def _settled(holding: Iterable[_Seen], running_out: Iterable[_Seen], now: float) -> Fits | RanOut | None:
+    good = [(at, one) for one in holding if one.of.runs > 0 and _is_past(at := one.of.good_at, now) and at is not None]
+    last, well = max(good, key=itemgetter(0), default=(None, None))
+    events = ((event, one) for one in running_out if (event := _lately(one.of.out_of_memory, now)))
+    newer = [(event, one) for event, one in events if last is None or event.at > last]
+    event, there = max(newer, key=lambda pair: pair[0].at, default=(None, None))
+    ran_out = _ran_out(there, event) if there is not None and event is not None else None
+    if well is None or last is None or any(event.in_a_row > 1 for event, _ in newer):
         return ran_out
-    good.sort(key=lambda pair: (pair[0].neighbour is None, pair[1] or 0), reverse=True)
-    for one, at in good:
-        assert at is not None
-        return Fits(one.of.runs, at, one.of.memory_mib, one.profile.name, one.neighbour, ran_out)
-    return None
+    return Fits(well.of.runs, last, well.of.memory_mib, well.profile.name, well.neighbour, ran_out)
 
 
 def _ran_out(one: _Seen, event: OutOfMemory) -> RanOut:

@@ -135,7 +135,8 @@ class Fits:
 class Lessons:
     """What profiles teach about one job. Models are named by the catalog's one form of all spellings of a product.
 
-    `fits` and `out` are facts of runs: these go before whatever is declared. A product is in one of them at most.
+    `fits` and `out` are facts of runs: the recipe's own go before whatever is declared, and those of neighbours put
+    nothing out. A product is in one of them at most.
     `demand` is what peaks come to, or the line through those of neighbours with the micro-batches in `batches`; None
     where they say nothing. `mixed` is the fraction of the time that the ranks of each model were seen to wait in runs
     over several. `profiles` are the names of those that all this rests on, the recipe's own first.

@@ -56,7 +56,7 @@ class Candidate:
     `short_role` names the role that could not be placed, and `pods` how many of its pods could be. `risk`: the demand's
     high end with headroom exceeds what is usable; `unlikely`: its likely figure does. `fits`: runs of the same training
     ended well on it, which goes before all figures, and `against` a figure that says otherwise. `ran_out`: devices ran
-    out of memory there.
+    out of memory there. `doubt`: they did, but once since a run ended well, or with a smaller micro-batch.
     """
 
     model: Model
@@ -76,6 +76,7 @@ class Candidate:
     fits: Fits | None = None
     against: bool = False
     ran_out: RanOut | None = None
+    doubt: RanOut | None = None
 
     @property
     def models(self) -> tuple[Model, ...]:
@@ -85,6 +86,11 @@ class Candidate:
     def name(self) -> str:
         """What messages call it."""
         return named(self.models)
+
+    @property
+    def doubted(self) -> bool:
+        """Whether what is known of runs speaks against it, without putting it out."""
+        return self.doubt is not None and self.fits is None
 
     @property
     def memory_out(self) -> bool:

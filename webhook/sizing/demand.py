@@ -28,9 +28,7 @@ class Sized:
     missing: str = ""
 
 
-def size(
-    job: TrainingJob, policy: Policy, micro_batch: int | None = None, lessons: Lessons = NO_LESSONS
-) -> Sized:
+def size(job: TrainingJob, policy: Policy, micro_batch: int | None = None, lessons: Lessons = NO_LESSONS) -> Sized:
     """The memory that each rank of `job` needs, in MiB; with another micro-batch than the job's where one is given.
     `lessons` are of the job as it is: what earlier runs showed counts for no other micro-batch.
 
