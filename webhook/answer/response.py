@@ -5,6 +5,7 @@ from typing import Any
 
 import orjson
 
+from webhook.answer.evidence import evidence
 from webhook.answer.message import message
 from webhook.answer.operations import ending_with_log, operations
 from webhook.answer.warnings import told, warnings
@@ -73,6 +74,8 @@ def _audit(review: Review) -> dict[str, str]:
         annotations["codes"] = ",".join(dict.fromkeys(one.code for one in review.decision.findings))
     if review.decision.pin is not None:
         annotations["pin"] = f"{review.decision.pin.key}={','.join(review.decision.pin.values)}"
+    if told := evidence(review):
+        annotations["runs"] = _bounded(one_line(told))
     if review.decision.pool_name:
         annotations["pool"] = review.decision.pool_name
     if review.would_be is Verdict.PIN and review.verdict is not Verdict.PIN:

@@ -8,8 +8,9 @@ import click
 from rich.table import Table
 
 from webhook.answer.document import document
+from webhook.answer.evidence import evidence
 from webhook.answer.message import why_not
-from webhook.answer.wording import gib, need, one_line
+from webhook.answer.wording import gib, need, one_line, phrase
 from webhook.cli.check import consequences, verdict
 from webhook.cli.printing import WIDTH, cut, put, table
 from webhook.decision.landing import Landing, Step
@@ -148,7 +149,10 @@ def _told(story: Story) -> Iterator[str | Table]:
         yield f"Demand: {need(review.demand) or 'not known'}"
         if story.parts:
             yield _parts(story)
-        yield from (f"- {one}" for one in review.demand.assumptions)
+        yield from (f"- {phrase(one)}" for one in review.demand.assumptions)
+    if runs := evidence(review):
+        yield ""
+        yield f"Earlier runs, {runs}"
     if review.decision.pool.candidates:
         yield ""
         yield f"Candidates (usable is memory less the policy's reserve of {review.policy.reserve_mib:g} MiB):"

@@ -27,8 +27,8 @@ class Case:
 
     `queues` are those in view. `pools` are the AcceleratorPools that the job may be given, in their order, and
     `pools_in_view` whether it is known which there are; `kept_in` is the one that an earlier answer gave it, where the
-    job shows that it did. `pool_grows`: the job is in a pool that may get more nodes. `lessons` are what earlier runs teach
-    about the job.
+    job shows that it did. `pool_grows`: the job is in a pool that may get more nodes. `lessons` are what earlier runs
+    teach about the job.
     """
 
     job: TrainingJob

@@ -26,7 +26,8 @@ def choose(
 ) -> Candidate:
     """The best of `among`, which must not be empty, in this order: is none that the job's queue may have `missed`, has
     room, fits by the likely figure (where none does, the largest), fits at the high end, the whole gang fits *now*, the
-    job ran well there before (where the policy has no strategy), the policy's strategy, what was `recorded` before, name.
+    job ran well there before (where the policy has no strategy), the policy's strategy, what was `recorded` before,
+    name.
 
     Where *now* is not known, *there* stands for it. A `grouped` pod is decided with others that are objects of their
     own, perhaps by another replica that sees other pods: its choice rests on nothing that a moment changes.

@@ -275,7 +275,7 @@ def _not_out(pool: TargetPool, case: Case, weighed: tuple[Candidate, ...], figur
     wide = pool.nodes != asked_for if case.wish else len(left) < len(weighed)
     if not wide or case.policy.pin_when is PinWhen.NEVER:
         models = tuple(one.model for one in left)
-        findings = [*ran_out(case, weighed), *unknown_or_tight(case, weighed)]
+        findings = [*ran_out(case, weighed, "independent"), *unknown_or_tight(case, weighed)]
         return Decision(Verdict.ADMIT, figures, models=models, findings=tuple(findings))
     findings = [*smallest(weighed), *ran_out(case, weighed), *unknown_or_tight(case, left)]
     return _pinned(pool, case, left, figures, findings, "" if case.wish else "kept-off", gang=False)

@@ -70,15 +70,16 @@ def _ran_out(case: Case, weighed: Sequence[Candidate]) -> Facts:
     low = case.sized.demand.low_mib
     figure = case.sized.demand.source in _DECLARED and low is not None
     though = figure and low is not None and any(low <= one.usable_mib for one, _ in out)
-    facts: dict[str, Plain | Phrase] = {"models": ", ".join(one.name for one, _ in out), "ran": _run(last)}
+    facts: dict[str, Plain | Phrase] = {"models": ", ".join(one.name for one, _ in out), "ran": run_of(last)}
     return {**facts, "though": Phrase("though", {"low": f"{(low or 0) / 1024:.1f} GiB"}) if though else ""}
 
 
-def _run(one: RanOut) -> Phrase:
-    facts = {"run": one.job, "when": day(one.at)}
-    if one.micro_batch is None:
-        return Phrase("ran_out", facts)
-    return Phrase("ran_out_batch", {**facts, "batch": one.micro_batch})
+def run_of(one: RanOut) -> Phrase:
+    """What ran out of memory, and when, in words."""
+    facts: dict[str, Plain] = {"run": printable(one.job), "when": day(one.at)}
+    if one.micro_batch is not None:
+        return Phrase("ran_out_batch", {**facts, "batch": one.micro_batch})
+    return Phrase("ran_out_times", {**facts, "times": one.times}) if one.times > 1 else Phrase("ran_out", facts)
 
 
 def ran_well(case: Case, among: Sequence[Candidate]) -> Iterable[Finding]:
@@ -86,15 +87,16 @@ def ran_well(case: Case, among: Sequence[Candidate]) -> Iterable[Finding]:
     against it without putting it out."""
     for one in among:
         if one.fits is not None and (one.against or not case.sized.demand.known):
-            facts: Facts = {"model": one.name, "ran": _runs(one.fits), "usable_mib": one.usable_mib}
+            facts: Facts = {"model": one.name, "ran": runs_of(one.fits), "usable_mib": one.usable_mib}
             informs = not one.against or case.sized.demand.source not in _DECLARED
             variant = "against" if one.against else ""
             yield Finding("SST207", "", facts, variant, Action.INFORM if informs else None)
         if one.doubt is not None:
-            yield Finding("SST205", "", {"models": one.name, "ran": _run(one.doubt)}, "doubt", Action.WARN)
+            yield Finding("SST205", "", {"models": one.name, "ran": run_of(one.doubt)}, "doubt", Action.WARN)
 
 
-def _runs(one: Fits) -> Phrase:
+def runs_of(one: Fits) -> Phrase:
+    """What ended well, how many of them and when, in words."""
     facts: dict[str, Plain] = {"runs": one.runs, "when": day(one.at)}
     if one.micro_batch is None:
         return Phrase("ran_well" if one.runs == 1 else "ran_well_times", facts)

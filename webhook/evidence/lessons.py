@@ -7,7 +7,7 @@ ran out of memory; but the latter may have had a neighbour on the card, and prog
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isfinite, sqrt
 from operator import itemgetter
 from typing import NamedTuple
@@ -75,10 +75,10 @@ def lessons_of(recipe: Recipe, profiles: Profiles, namespace: str, now: float) -
         demand = line.demand if line is not None else None
     return Lessons(
         recipe=recipe,
-        profiles=tuple(dict.fromkeys(one.name for one in (*own, *near))),
         fits={product: fact for product, fact in facts.items() if isinstance(fact, Fits)},
         out={product: fact for product, fact in facts.items() if isinstance(fact, RanOut)},
         demand=demand,
+        demand_from=() if demand is None else line.profiles if line is not None else tuple(one.name for one in own),
         batches=line.batches if line is not None else (),
         mixed=dict(_waits(by_product)),
     )
@@ -194,26 +194,29 @@ class _Line:
     demand: Demand
     batches: tuple[int, ...]
     width: float
+    profiles: tuple[str, ...] = ()
 
 
 def _line(by_product: Mapping[str, Sequence[_Seen]], batch: int) -> _Line | None:
     """The narrowest of the lines that each model's peaks give: what an allocator keeps depends on the card."""
     lines = []
     held: list[float] = []
-    for product, seen in sorted(by_product.items()):
+    for _, seen in sorted(by_product.items()):
         points: dict[int, float] = {}
+        names = []
         for one in seen:
             peak = _peak(one)
             if peak is not None and one.neighbour is not None:
                 points[one.neighbour] = max(peak, points.get(one.neighbour, 0))
+                names.append(one.profile.name)
         held += [peak for other, peak in points.items() if other > batch]
         if len(points) > 1:
-            name = _name(seen[0].of)
-            lines.append((product, name, points))
+            lines.append((_name(seen[0].of), points, tuple(dict.fromkeys(names))))
     # What was enough for more samples is enough for fewer.
     most = min(held, default=None)
-    found = (_through(points, batch, name, most) for _, name, points in lines)
-    return min((one for one in found if one is not None), key=lambda one: one.width, default=None)
+    found = ((_through(points, batch, name, most), profiles) for name, points, profiles in lines)
+    known = (replace(line, profiles=profiles) for line, profiles in found if line is not None)
+    return min(known, key=lambda one: one.width, default=None)
 
 
 def _through(points: Mapping[int, float], batch: int, model: str, most: float | None) -> _Line | None:

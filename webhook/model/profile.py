@@ -11,7 +11,6 @@ from types import MappingProxyType
 
 from webhook.model.demand import Demand
 
-
 _LAST_S = 253_402_300_799
 """The last second of the year 9999, beyond which a date cannot be told."""
 
@@ -139,14 +138,14 @@ class Lessons:
     nothing out. A product is in one of them at most.
     `demand` is what peaks come to, or the line through those of neighbours with the micro-batches in `batches`; None
     where they say nothing. `mixed` is the fraction of the time that the ranks of each model were seen to wait in runs
-    over several. `profiles` are the names of those that all this rests on, the recipe's own first.
+    over several. `demand_from` names the profiles that the demand rests on; facts name their own.
     """
 
     recipe: Recipe | None = None
-    profiles: tuple[str, ...] = ()
     fits: Mapping[str, Fits] = field(default_factory=dict)
     out: Mapping[str, RanOut] = field(default_factory=dict)
     demand: Demand | None = None
+    demand_from: tuple[str, ...] = ()
     batches: tuple[int, ...] = ()
     mixed: Mapping[str, float] = field(default_factory=dict)
 

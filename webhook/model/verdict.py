@@ -28,8 +28,9 @@ class Verdict(StrEnum):
 class Out(StrEnum):
     """Why a candidate cannot be chosen, in the order in which reasons are told.
 
-    RAN_OUT: a run of the same training ran out of memory there, whatever was declared. UNREACHABLE: one role's own selectors leave no node of this model. UNWISHED: the submitter asked for another. QUOTA:
-    what the job's queue may hold there at the most is less than the gang.
+    RAN_OUT: a run of the same training ran out of memory there, whatever was declared. UNREACHABLE: one role's own
+    selectors leave no node of this model. UNWISHED: the submitter asked for another. QUOTA: what the job's queue may
+    hold there at the most is less than the gang.
     """
 
     MEMORY = "memory"

@@ -132,7 +132,8 @@ def _tabled(job: TrainingJob, policy: Policy, batch: Reading | None, _: Demand |
 
 
 def _observed(_: TrainingJob, __: Policy, ___: Reading | None, seen: Demand | None) -> Demand | str:
-    """What earlier runs were seen to hold. None of it may deny: a peak is an upper bound, and so a line through peaks."""
+    """What earlier runs were seen to hold. It never denies: a peak is an upper bound, and a line through peaks no
+    lower one."""
     return "" if seen is None else seen
 
 
