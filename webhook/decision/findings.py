@@ -87,7 +87,7 @@ def ran_well(case: Case, among: Sequence[Candidate]) -> Iterable[Finding]:
     against it without putting it out."""
     for one in among:
         if one.fits is not None and (one.against or not case.sized.demand.known):
-            facts: Facts = {"model": one.name, "ran": runs_of(one.fits), "usable_mib": one.usable_mib}
+            facts: Facts = {"model": one.name, "ran": runs_of(one.fits)}
             informs = not one.against or case.sized.demand.source not in _DECLARED
             variant = "against" if one.against else ""
             yield Finding("SST207", "", facts, variant, Action.INFORM if informs else None)

@@ -39,7 +39,7 @@ def test_the_first_time_nothing_is_known_and_the_second_time_it_is_kept_off_the_
     assert products(second) == [RTX_PRO_6000.product]
     assert codes(second) == ["SST301", "SST205", "SST203"]
     reason = warnings(second)[1]
-    assert reason == "SST205 kept off RTX-5090: ran out of memory there before (ddp-7, 2027-01-14)"
+    assert reason == "SST205 kept off RTX-5090: out of memory before (ddp-7, 2027-01-14)"
     out = next(one for one in second.decision.pool.candidates if one.model.product == RTX_5090.product)
     assert out.out == (Out.RAN_OUT,)
 
@@ -49,8 +49,8 @@ def test_it_is_denied_where_no_other_model_is_left() -> None:
     outcome = again(obj, ran(obj, small(out=1, times=3)))
     assert (outcome.verdict, codes(outcome)) == (Verdict.DENY, ["SST205"])
     assert message(outcome).splitlines()[0] == (
-        "SST205 ddp ran out of memory before on RTX-5090 (ddp-7, 2027-01-14, 3 times in a row), and no other GPU model "
-        "that it may use has that."
+        "SST205 ddp ran out of memory before on RTX-5090 (ddp-7, 2027-01-14, 3 times in a row), and it may use no other "
+        "GPU model with the memory."
     )
     assert "ddp-1f0a" in message(outcome)
     assert [one.kind for one in outcome.suggestions] == ["model"]
@@ -86,7 +86,9 @@ def test_a_run_that_ended_well_goes_before_what_is_declared_and_both_are_named()
     outcome = again(obj, ran(obj, small(runs=3)))
     assert (outcome.verdict, codes(outcome), products(outcome)) == (Verdict.ADMIT, ["SST207"], [RTX_5090.product])
     (told,) = warnings(outcome)
-    assert told.startswith("SST207 3 runs ended well (last 2027-01-14) on RTX-5090, though it needs 44.0 GiB")
+    assert told == (
+        "SST207 44.0 GiB on every GPU (declared) is too much: 3 good runs (last 2027-01-15) on RTX-5090"
+    )
 
 
 def test_running_out_goes_before_what_is_declared_and_both_are_named() -> None:
@@ -111,7 +113,7 @@ def test_a_job_that_preallocates_does_not_lose_its_small_card() -> None:
     outcome = again(obj, runs)
     assert products(outcome) == [RTX_5090.product]
     assert (outcome.demand.source, codes(outcome)) == (DemandSource.UNKNOWN, ["SST301", "SST207"])
-    assert "2 runs ended well" in evidence(outcome)
+    assert "2 good runs" in evidence(outcome)
     assert len(warnings(outcome)) == 1
 
 
@@ -237,11 +239,14 @@ def test_what_ranks_waited_in_mixed_runs_is_told_before_the_estimate() -> None:
     obj = pytorchjob()
     outcome = again(obj, ran(obj, small(imbalance=0), large(imbalance=0.31)), policy=Policy(pin_when=PinWhen.NEVER))
     slowed = outcome.decision.straggler
-    assert slowed is not None and slowed.seen is not None
+    assert slowed is not None
+    assert slowed.seen is not None
     assert (slowed.seen.model.product, round(slowed.seen.percent)) == (RTX_PRO_6000.product, 31)
     told = next(one for one in warnings(outcome) if one.startswith("SST306"))
-    assert told.startswith("SST306 mixed on purpose: RTX-PRO-6000-Blackwell-Server waited 31 % of the time before (seen), ")
-    assert "estimated" in told
+    assert told.startswith(
+        "SST306 mixed on purpose: RTX-PRO-6000-Blackwell-Server waited 31 % before (seen), "
+    )
+    assert "by estimate" in told
 
 
 def test_the_validating_stage_denies_by_the_same_runs() -> None:
@@ -281,7 +286,7 @@ def test_the_audit_log_names_the_profile() -> None:
     told = response["auditAnnotations"]["runs"]
     assert told.startswith("ddp-1f0a: ")
     assert "RTX-5090 ran out of memory: ddp-7, 2027-01-14" in told
-    assert "RTX-PRO-6000-Blackwell-Server: 2 runs ended well" in told
+    assert "RTX-PRO-6000-Blackwell-Server: 2 good runs" in told
     assert "runs" not in admission_response(again(obj, NO_PROFILES))["auditAnnotations"]
 
 

@@ -147,7 +147,8 @@ def test_a_line_through_two_batches_gives_a_fixed_part_and_a_slope() -> None:
     demand = found.demand
     assert demand is not None
     assert demand.likely_mib == pytest.approx(22 * 1024)
-    assert demand.low_mib is not None and demand.high_mib is not None
+    assert demand.low_mib is not None
+    assert demand.high_mib is not None
     assert 17 * 1024 < demand.low_mib < 21 * 1024
     assert 23 * 1024 < demand.high_mib < 27 * 1024
     assert (demand.source, demand.may_deny) == (DemandSource.OBSERVED, False)
@@ -159,7 +160,9 @@ def test_the_further_from_what_was_seen_the_less_certain() -> None:
     widths = []
     for batch in (12, 20, 32, 64):
         demand = beside(*runs, batch=batch).demand
-        assert demand is not None and demand.low_mib is not None and demand.high_mib is not None
+        assert demand is not None
+        assert demand.low_mib is not None
+        assert demand.high_mib is not None
         widths.append(demand.high_mib - demand.low_mib)
     assert widths == sorted(widths)
     assert widths[0] < widths[-1] / 3
@@ -169,7 +172,8 @@ def test_more_batches_that_lie_on_the_line_make_it_more_certain() -> None:
     two = [neighbour(batch, large(runs=1, peak_gib=6 + batch / 2)) for batch in (8, 16)]
     four = [*two, *(neighbour(batch, large(runs=1, peak_gib=6 + batch / 2)) for batch in (24, 28))]
     narrow, wide = beside(*four).demand, beside(*two).demand
-    assert narrow is not None and wide is not None
+    assert narrow is not None
+    assert wide is not None
     assert narrow.likely_mib == pytest.approx(wide.likely_mib)
     assert (narrow.high_mib or 0) - (narrow.low_mib or 0) < (wide.high_mib or 0) - (wide.low_mib or 0)
 
@@ -178,7 +182,8 @@ def test_peaks_that_scatter_make_it_less_certain() -> None:
     scattered = [neighbour(b, large(runs=1, peak_gib=p)) for b, p in ((8, 10), (16, 16), (24, 15), (28, 22))]
     smooth = [neighbour(b, large(runs=1, peak_gib=p)) for b, p in ((8, 10), (16, 14), (24, 18), (28, 20))]
     one, other = beside(*scattered).demand, beside(*smooth).demand
-    assert one is not None and other is not None
+    assert one is not None
+    assert other is not None
     assert (one.high_mib or 0) - (one.low_mib or 0) > (other.high_mib or 0) - (other.low_mib or 0)
 
 
@@ -206,7 +211,9 @@ def test_what_was_enough_for_more_samples_is_enough_for_fewer() -> None:
     runs = [neighbour(batch, large(runs=1, peak_gib=peak)) for batch, peak in ((8, 10), (16, 14), (64, 20))]
     demand = beside(*runs, batch=32).demand
     assert demand is not None
-    assert demand.low_mib is not None and demand.likely_mib is not None and demand.high_mib is not None
+    assert demand.low_mib is not None
+    assert demand.likely_mib is not None
+    assert demand.high_mib is not None
     assert demand.low_mib <= demand.likely_mib <= demand.high_mib <= 20 * 1024
 
 
