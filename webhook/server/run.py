@@ -44,7 +44,7 @@ _HOSTS = ("localhost", "127.0.0.1", "::1", "samestep.samestep-system.svc")
 class Settings:
     """`host` empty: all interfaces. Without `cert` and `key` a pair is made, and its authority written to `ca_out`.
     With a `fleet` there is no cluster, and `profiles` are what earlier runs taught; `read_fleet` makes it again, by the
-    node labels that policies say name GPU models. `loaded` is what `policies`, which are followed, have come to at first."""
+    node labels that policies say name GPU models. `loaded` is what the `policies`, which are followed, are at first."""
 
     host: str
     port: int
