@@ -361,8 +361,8 @@ class TrainingJob:
     programs: tuple[Program, ...] = ()
     """What the containers run that speak for the job: those with devices."""
     memory_settings: Mapping[str, str] = field(default_factory=dict)
-    """The variables of their environment that the catalog knows to change how memory is taken or shared, with their
-    values. No other value of an environment is kept."""
+    """The variables of their environment that the catalog knows to say what is trained, or how memory is taken or
+    shared, with their values. No other value of an environment is kept."""
     containers: tuple[Container, ...] = ()
     """All of them, init containers last in each role."""
     declared: DeclaredMemory = DeclaredMemory()

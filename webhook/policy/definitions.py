@@ -93,7 +93,7 @@ _KINDS = (
             "Runs": ("integer", ".spec.summary.runs"),
             "OOM": ("string", ".spec.summary.outOfMemory"),
             "Peak": ("string", ".spec.summary.peak"),
-            "Last seen": ("date", ".spec.summary.lastSeen"),
+            "Seen": ("date", ".spec.summary.lastSeen"),
             "Model": ("string", ".spec.training.model"),
             "Image": ("string", ".spec.training.image"),
             "Batch": ("integer", ".spec.recipe.microBatch"),

@@ -2,17 +2,30 @@
 the namespace's jobs may read it, and delete it."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, ConfigDict, Field, SkipValidation, StrictInt, ValidationInfo, field_validator
+from pydantic import AfterValidator, ConfigDict, Field, SkipValidation, StrictInt, ValidationError, model_validator
 
 from webhook.model.job import TrainingJob
 from webhook.model.profile import Allocator, Observation, OutOfMemory, Profile, Recipe
 from webhook.model.quantity import MEBI, units
 from webhook.policy.documents import printable
-from webhook.policy.parts import KindName, Metadata, Name, Part, Quantity, Status, Text, Time, epoch, rule, ruled
+from webhook.policy.parts import (
+    KindName,
+    Metadata,
+    Name,
+    Part,
+    Quantity,
+    Status,
+    Text,
+    Time,
+    epoch,
+    faults,
+    rule,
+    ruled,
+)
 
 RECIPE_LABEL = "samestep.dev/recipe"
 FAMILY_LABEL = "samestep.dev/family"
@@ -21,6 +34,7 @@ MOST_POLICIES = 16
 _MOST_RUNS = 1_000_000_000
 _LARGEST_BATCH = 1 << 31
 _SHOWN = 253
+_FAULTS_SHOWN = 3
 
 _Digest = Annotated[str, Field(max_length=64, pattern="^[0-9a-f]{16,64}$")]
 _Share = Annotated[str, Field(max_length=4, pattern="^(100|[0-9]{1,2})%$")]
@@ -83,7 +97,7 @@ class ObservationPart(Part):
     """What one of its devices has in all."""
     runs: _Count = 0
     """How many ended well."""
-    last_good: Annotated[Time | None, Field(validate_default=True)] = None
+    last_good: Time | None = None
     """When the last of these ended."""
     peak: Quantity | None = None
     """The most that any rank held in a run that ended well or goes on. Left out: nothing was measured."""
@@ -94,12 +108,11 @@ class ObservationPart(Part):
     imbalance: _Share | None = None
     """Of runs that were mixed over models: the part of the time that this model's ranks waited for others."""
 
-    @field_validator("last_good")
-    @classmethod
-    def _goes_with_runs(cls, at: str | None, info: ValidationInfo) -> str | None:
-        if "runs" in info.data and (at is not None) != (info.data["runs"] > 0):
-            raise ValueError("goes with runs")
-        return at
+    @model_validator(mode="after")
+    def _goes_with_runs(self) -> Self:
+        if (self.last_good is not None) != (self.runs > 0):
+            raise ValueError("lastGood: goes with runs")
+        return self
 
     def resolved(self) -> Observation:
         """The same as plain values."""
@@ -179,6 +192,20 @@ class TrainingProfile(Part):
             recipe=Recipe(recipe.digest, recipe.family, recipe.micro_batch, Allocator(recipe.allocator)),
             observations=tuple(one.resolved() for one in self.spec.observations),
         )
+
+
+class ProfileError(ValueError):
+    """Not a TrainingProfile as it should be; the message names its first fields that are wrong."""
+
+
+def read_profile(obj: Mapping[str, Any]) -> Profile:
+    """What an object says. Raises ProfileError."""
+    try:
+        return TrainingProfile.model_validate(obj).resolved()
+    except ValidationError as error:
+        found = faults(error)
+        more = [f"and {len(found) - _FAULTS_SHOWN} problems more"] if len(found) > _FAULTS_SHOWN else []
+        raise ProfileError(printable("; ".join([*found[:_FAULTS_SHOWN], *more]))) from None
 
 
 def name_of(recipe: Recipe) -> str:
