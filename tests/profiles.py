@@ -1,10 +1,10 @@
 """Profiles for tests, as runs of a sample job would have left them."""
 
-from collections import defaultdict
 from dataclasses import replace
 
 from controlplane.nodes import RTX_5090, RTX_PRO_6000, Card
 from tests.samples import USER, Json
+from webhook.evidence.index import index_of
 from webhook.evidence.recipe import recipe_of
 from webhook.intake.read import read_job
 from webhook.model.job import TrainingJob
@@ -55,12 +55,7 @@ def seen(
 
 
 def known(*profiles: Profile) -> Profiles:
-    by_digest: dict[tuple[str, str], list[Profile]] = defaultdict(list)
-    by_family: dict[tuple[str, str], list[Profile]] = defaultdict(list)
-    for one in profiles:
-        by_digest[one.namespace, one.recipe.digest].append(one)
-        by_family[one.namespace, one.recipe.family].append(one)
-    return Profiles(by_digest, by_family)
+    return index_of(profiles)
 
 
 def ran(obj: Json, *observations: Observation, allocator: Allocator | None = None) -> Profiles:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from webhook.catalog.accelerators import accelerators
+from webhook.catalog.accelerators import canonical
 from webhook.decision.case import Case, fleet_age, unbound
 from webhook.decision.findings import memory_withheld, out_of_memory, room_now, room_withheld, spread, unknown_or_tight
 from webhook.decision.notes import Unpinned
@@ -38,7 +38,7 @@ def waited(pool: TargetPool, lessons: Lessons) -> Waited | None:
     """The model of the pool whose ranks waited longest in earlier runs of the job that were mixed."""
     if not lessons.mixed:
         return None
-    seen = ((model, lessons.mixed.get(accelerators().canonical(model.product))) for model in pool.models)
+    seen = ((model, lessons.mixed.get(canonical(model.product))) for model in pool.models)
     waits = [Waited(model, 100 * part) for model, part in seen if part is not None]
     return max(waits, key=lambda one: one.percent, default=None)
 

@@ -11,7 +11,7 @@ from operator import or_
 from types import MappingProxyType
 from typing import TypeAlias, TypeVar
 
-from webhook.catalog.accelerators import accelerators
+from webhook.catalog.accelerators import accelerators, canonical
 from webhook.decision.likeness import MEMORY_PERCENT, Member, joined, may_join
 from webhook.fleet.flavors import Offers, offers
 from webhook.fleet.limits import ByProduct, Limit
@@ -254,7 +254,7 @@ def facts_of_runs(pool: TargetPool, lessons: Lessons) -> Facts:
         return {}
     found: dict[Model, Fits | RanOut] = {}
     for model, (least, _) in pool.memory_mib.items():
-        product = accelerators().canonical(model.product)
+        product = canonical(model.product)
         fits, ran_out = lessons.fits.get(product), lessons.out.get(product)
         if fits is not None and least >= fits.memory_mib * (1 - MEMORY_PERCENT / 100):
             found[model] = fits

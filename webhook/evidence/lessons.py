@@ -12,7 +12,7 @@ from math import isfinite, sqrt
 from operator import itemgetter
 from typing import NamedTuple
 
-from webhook.catalog.accelerators import accelerators
+from webhook.catalog.accelerators import canonical, short_name
 from webhook.model.demand import Demand, DemandSource
 from webhook.model.finding import Phrase
 from webhook.model.profile import (
@@ -42,6 +42,7 @@ PEAK_PERCENT = 3
 """How far a peak is from its line at the least (one standard deviation): allocators take blocks of 2 to 20 MiB and
 round up, and the monitoring samples."""
 _MOST_SAMPLES = 2**31
+_MOST_NEIGHBOURS = 8
 
 
 class _Seen(NamedTuple):
@@ -66,7 +67,7 @@ def lessons_of(recipe: Recipe, profiles: Profiles, namespace: str, now: float) -
         return NO_LESSONS
     by_product: dict[str, list[_Seen]] = {}
     for one in _seen(own, near):
-        by_product.setdefault(accelerators().canonical(one.of.product), []).append(one)
+        by_product.setdefault(canonical(one.of.product), []).append(one)
     facts = {product: _fact(seen, recipe.micro_batch or 0, now) for product, seen in by_product.items()}
     line = None
     demand = _peaks(own)
@@ -85,14 +86,14 @@ def lessons_of(recipe: Recipe, profiles: Profiles, namespace: str, now: float) -
 
 
 def _neighbours(recipe: Recipe, family: Iterable[Profile]) -> Iterator[Profile]:
-    """The profiles of the same training with another micro-batch, those that are nearest first."""
+    """The profiles of the same training with another micro-batch, the nearest few, the very nearest first."""
     mine = recipe.micro_batch
     if mine is None or not 0 < mine < _MOST_SAMPLES:
         return
     others = [(one, one.recipe.micro_batch) for one in family if one.recipe.digest != recipe.digest]
     known = [(one, batch) for one, batch in others if batch is not None and 0 < batch < _MOST_SAMPLES and batch != mine]
     known.sort(key=lambda pair: (abs(pair[1] - mine), pair[1], pair[0].name))
-    yield from (one for one, _ in known)
+    yield from (one for one, _ in known[:_MOST_NEIGHBOURS])
 
 
 def _seen(own: Iterable[Profile], near: Iterable[Profile]) -> Iterator[_Seen]:
@@ -252,7 +253,7 @@ def _several(batches: Sequence[int]) -> str:
 
 
 def _name(of: Observation) -> str:
-    return accelerators().short_name(of.product)
+    return short_name(of.product)
 
 
 def _gib(mib: float) -> str:

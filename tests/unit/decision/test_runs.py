@@ -49,8 +49,8 @@ def test_it_is_denied_where_no_other_model_is_left() -> None:
     outcome = again(obj, ran(obj, small(out=1, times=3)))
     assert (outcome.verdict, codes(outcome)) == (Verdict.DENY, ["SST205"])
     assert message(outcome).splitlines()[0] == (
-        "SST205 ddp ran out of memory before on RTX-5090 (ddp-7, 2027-01-14, 3 times in a row), and it may use no other "
-        "GPU model with the memory."
+        "SST205 ddp ran out of memory before on RTX-5090 (ddp-7, 2027-01-14, 3 times in a row), and it may use no "
+        "other GPU model with the memory."
     )
     assert "ddp-1f0a" in message(outcome)
     assert [one.kind for one in outcome.suggestions] == ["model"]
