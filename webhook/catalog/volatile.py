@@ -13,20 +13,23 @@ from pydantic import ConfigDict, Field, TypeAdapter
 _CONFIG = ConfigDict(extra="forbid")
 _Names = tuple[Annotated[str, Field(min_length=1)], ...]
 _MASK = "~"
+_DIGIT_OR_SLASH = re.compile(r"[0-9/]")
 # Nothing in a longer word is looked for: it is a program or a document, not an argument.
 _LONGEST = 2048
+_REMEMBERED = 256
 
 
 class Volatile(NamedTuple):
     """The catalog, ready to look up. `flags` take a value, `switches` do not, both as `flag_name` spells them; `values`
     is what may stand in any word; `telling` are endings of files by whose name trainings differ; `preparing` are
-    programs."""
+    programs; `variables` are those of the environment by which programs are told what to train."""
 
     flags: frozenset[str]
     switches: frozenset[str]
     values: re.Pattern[str]
     telling: tuple[str, ...]
     preparing: frozenset[str]
+    variables: frozenset[str]
 
 
 @cache
@@ -44,6 +47,7 @@ def volatile() -> Volatile:
         re.compile("|".join(_alternatives(file.values)), re.ASCII),
         file.telling,
         frozenset(file.preparing),
+        frozenset(file.variables),
     )
 
 
@@ -59,16 +63,22 @@ def is_volatile(name: str, names: frozenset[str]) -> bool:
     return name in names or ("." in name and name.rpartition(".")[2] in names)
 
 
-@lru_cache(16384)
 def steady(text: str) -> str:
     """A word without what is volatile in it."""
-    known = volatile()
     if len(text) > _LONGEST or not _DIGIT_OR_SLASH.search(text):
         return text
+    return _remembered(text) if len(text) <= _REMEMBERED else _steady(text)
+
+
+def _steady(text: str) -> str:
+    known = volatile()
     if text.endswith(known.telling):
         folder, slash, name = text.rpartition("/")
         return f"{known.values.sub(_MASK, folder + slash)}{name}" if slash else text
     return known.values.sub(_MASK, text)
+
+
+_remembered = lru_cache(8192)(_steady)
 
 
 _DIGIT_OR_SLASH = re.compile(r"[0-9/]")
@@ -96,6 +106,7 @@ class _File:
     values: tuple[_Value, ...]
     telling: _Names
     preparing: _Names
+    variables: _Names
 
 
 def _alternatives(values: tuple[_Value, ...]) -> Iterator[str]:

@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from operator import or_
 from types import MappingProxyType
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
-from webhook.catalog.accelerators import accelerators
-from webhook.decision.likeness import Member, joined, may_join
+from webhook.catalog.accelerators import accelerators, canonical
+from webhook.decision.likeness import MEMORY_PERCENT, Member, joined, may_join
 from webhook.fleet.flavors import Offers, offers
 from webhook.fleet.limits import ByProduct, Limit
 from webhook.fleet.packing import Ask, first_fit
@@ -24,11 +24,13 @@ from webhook.model.job import Role, TrainingJob
 from webhook.model.placement import Requirement
 from webhook.model.pods import Promise, Queued
 from webhook.model.policy import Policy
+from webhook.model.profile import NO_LESSONS, Fits, Lessons, RanOut
 from webhook.model.queues import Queue
 from webhook.model.verdict import Candidate, Out, Pool
 
 NOTHING_QUEUED: Queued = MappingProxyType({})
 _Of = TypeVar("_Of")
+Facts: TypeAlias = Mapping[Model, Fits | RanOut]
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,23 +217,50 @@ def candidates(
     gang: bool,
     promises: Iterable[Promise] = (),
     queued: Queued = NOTHING_QUEUED,
+    lessons: Lessons = NO_LESSONS,
 ) -> tuple[Candidate, ...]:
     """The pool's candidates, weighed: memory, and, for a job with a `gang`, room for it. What is promised to others is
-    not free now; what is `queued` is, since the scheduler passes over pods that it has no room for.
+    not free now; what is `queued` is, since the scheduler passes over pods that it has no room for. A run that ended
+    well on a model, or ran out of memory there (`lessons`), goes before all figures.
 
     Only ranks of a gang have anything to gain from models that count as one; to all others each model is a candidate.
     Of such models, those without the memory are candidates of their own: they would take the others down with them.
     """
     before = _Before(_promised_to_others(promises), _awaited(pool.fleet, queued))
+    facts = facts_of_runs(pool, lessons)
     groups = likes(pool, policy) if gang else [(model,) for model in pool.models]
-    apart = [one for group in groups for one in _with_memory_apart(pool, group, demand, policy)]
-    return tuple([_candidate(pool, models, demand, policy, gang=gang, before=before) for models in apart])
+    apart = [one for group in groups for one in _with_memory_apart(pool, group, demand, policy, facts)]
+    return tuple([_candidate(pool, models, demand, policy, gang=gang, before=before, facts=facts) for models in apart])
 
 
-def together(pool: TargetPool, demand: Demand, policy: Policy, *, promises: Iterable[Promise] = ()) -> Candidate:
+def together(
+    pool: TargetPool,
+    demand: Demand,
+    policy: Policy,
+    *,
+    promises: Iterable[Promise] = (),
+    lessons: Lessons = NO_LESSONS,
+) -> Candidate:
     """All models of the pool as one candidate for a gang: what a job that may land on any of them has."""
     before = _Before(_promised_to_others(promises), {})
-    return _candidate(pool, tuple(pool.models), demand, policy, gang=True, before=before)
+    facts = facts_of_runs(pool, lessons)
+    return _candidate(pool, tuple(pool.models), demand, policy, gang=True, before=before, facts=facts)
+
+
+def facts_of_runs(pool: TargetPool, lessons: Lessons) -> Facts:
+    """What runs showed of the pool's models. A card of the same product with less memory than the one where a run ended
+    well may be too small, and one with more than where it ran out may do."""
+    if not (lessons.fits or lessons.out):
+        return {}
+    found: dict[Model, Fits | RanOut] = {}
+    for model, (least, _) in pool.memory_mib.items():
+        product = canonical(model.product)
+        fits, ran_out = lessons.fits.get(product), lessons.out.get(product)
+        if fits is not None and least >= fits.memory_mib * (1 - MEMORY_PERCENT / 100):
+            found[model] = fits
+        elif ran_out is not None and least <= ran_out.memory_mib * (1 + MEMORY_PERCENT / 100):
+            found[model] = ran_out
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,12 +288,20 @@ def likes(pool: TargetPool, policy: Policy) -> Sequence[tuple[Model, ...]]:
 
 
 def _with_memory_apart(
-    pool: TargetPool, group: tuple[Model, ...], demand: Demand, policy: Policy
+    pool: TargetPool, group: tuple[Model, ...], demand: Demand, policy: Policy, facts: Facts
 ) -> Iterable[tuple[Model, ...]]:
     if len(group) == 1:
         return (group,)
-    fitting = tuple(one for one in group if not _is_out(pool.memory_mib[one][0] - policy.reserve_mib, demand))
+    fitting = tuple(one for one in group if _lacks(pool, one, demand, policy, facts) is None)
     return (*((fitting,) if fitting else ()), *((one,) for one in group if one not in fitting))
+
+
+def _lacks(pool: TargetPool, model: Model, demand: Demand, policy: Policy, facts: Facts) -> Out | None:
+    """Why the model has not the memory: as a run showed, else by the figures."""
+    fact = facts.get(model)
+    if fact is not None and fact.micro_batch is None:
+        return Out.RAN_OUT if isinstance(fact, RanOut) else None
+    return Out.MEMORY if _is_out(pool.memory_mib[model][0] - policy.reserve_mib, demand) else None
 
 
 def _is_out(usable_mib: float, demand: Demand) -> bool:
@@ -295,15 +332,28 @@ def told(pool: TargetPool, weighed: tuple[Candidate, ...]) -> Pool:
 
 
 def _candidate(
-    pool: TargetPool, models: tuple[Model, ...], demand: Demand, policy: Policy, *, gang: bool, before: _Before
+    pool: TargetPool,
+    models: tuple[Model, ...],
+    demand: Demand,
+    policy: Policy,
+    *,
+    gang: bool,
+    before: _Before,
+    facts: Facts,
 ) -> Candidate:
     memory = min([pool.memory_mib[model][0] for model in models])
     usable = memory - policy.reserve_mib
-    out: list[Out] = []
-    if _is_out(usable, demand):
-        out.append(Out.MEMORY)
+    lacks = {_lacks(pool, model, demand, policy, facts) for model in models} - {None} if facts else set()
+    if not facts and _is_out(usable, demand):
+        lacks = {Out.MEMORY}
+    out: list[Out] = [reason for reason in (Out.MEMORY, Out.RAN_OUT) if reason in lacks]
     # Of a bound there is only the low end.
     likely, high = demand.likely_mib or demand.low_mib, demand.high_mib or demand.low_mib
+    # Where a run ended well, figures are no risk.
+    doubted = (
+        usable if not facts else _least(pool, policy, [one for one in models if not isinstance(facts.get(one), Fits)])
+    )
+    held = _least(pool, policy, [one for one in models if isinstance(facts.get(one), Fits)]) if facts else None
     short = _short(pool, models) if gang else None
     if short is not None:
         out.append(short.reason)
@@ -323,9 +373,41 @@ def _candidate(
         out=tuple(out),
         short_role=short.role if short else "",
         pods=short.pods if short else 0,
-        unlikely=likely is not None and likely > usable,
-        risk=high is not None and high * (1 + policy.headroom_percent / 100) > usable,
+        unlikely=likely is not None and doubted is not None and likely > doubted,
+        risk=high is not None and doubted is not None and high * (1 + policy.headroom_percent / 100) > doubted,
+        fits=_all_fit(models, facts) if facts else None,
+        against=held is not None and (_is_out(held, demand) or (likely is not None and likely > held)),
+        ran_out=_out_by_runs(models, facts) if Out.RAN_OUT in out else None,
+        doubt=_doubt(models, facts) if facts else None,
     )
+
+
+def _least(pool: TargetPool, policy: Policy, models: Sequence[Model]) -> float | None:
+    """The least that is usable on these; None of none."""
+    return min([pool.memory_mib[one][0] for one in models]) - policy.reserve_mib if models else None
+
+
+def _out_by_runs(models: Iterable[Model], facts: Facts) -> RanOut | None:
+    own = (fact for one in models if isinstance(fact := facts.get(one), RanOut) and fact.micro_batch is None)
+    return max(own, key=lambda one: one.at, default=None)
+
+
+def _doubt(models: Iterable[Model], facts: Facts) -> RanOut | None:
+    """That devices ran out once since a run ended well, or with a smaller micro-batch."""
+    for one in models:
+        fact = facts.get(one)
+        if isinstance(fact, Fits) and fact.since is not None:
+            return fact.since
+        if isinstance(fact, RanOut) and fact.micro_batch is not None:
+            return fact
+    return None
+
+
+def _all_fit(models: Iterable[Model], facts: Facts) -> Fits | None:
+    """What the runs on the first of these were, where some ended well on each."""
+    found = [facts.get(one) for one in models]
+    fits = [one for one in found if isinstance(one, Fits)]
+    return fits[0] if len(fits) == len(found) else None
 
 
 def _promised(pool: TargetPool, models: tuple[Model, ...], taken: Mapping[tuple[str, tuple[str, ...]], int]) -> int:

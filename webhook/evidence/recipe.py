@@ -35,20 +35,22 @@ def recipe_of(job: TrainingJob, evidence: Evidence) -> Recipe:
     # How often a batch is gone through before a step changes memory only by whether gradients are kept meanwhile.
     known = micro is not None and micro.certain and not micro.share_of
     moves = _names(others) if known else _NONE
+    batch_flags = moves | _names([micro, *others])
     programs = dict.fromkeys(_training(job.programs))
-    lines = [_Line(one, moves, moves | _names([micro, *others])) for one in programs]
-    images = [_image(one.image, without_tag=evidence.ignore_image_tag) for one in programs]
+    # A variable may hold several arguments (ARGS), so each is taken for a command line of its own.
+    told = [(name, Program("", line=tuple(value.split()))) for name, value in sorted(job.memory_settings.items())]
+    lines = [(_image(one.image, without_tag=evidence.ignore_image_tag), one) for one in programs]
+    read = [(name, _Line(one, moves, batch_flags)) for name, one in (*lines, *told)]
     common = (
         _FORM,
         str(job.kind),
         sorted(_roles(job)),
         sorted((name, steady(said.value)) for name, said in job.told.settings.items()) if job.told else (),
-        sorted(job.memory_settings.items()),
     )
     value = micro.value if micro is not None else None
     gradients_kept = batch.accumulation is not None and batch.accumulation.value > 1
-    whole = sorted((image, line.whole) for image, line in zip(images, lines, strict=True))
-    family = sorted((image, line.family) for image, line in zip(images, lines, strict=True))
+    whole = sorted((name, line.whole) for name, line in read)
+    family = sorted((name, line.family) for name, line in read)
     return Recipe(
         digest=_digest((*common, whole, value, gradients_kept)),
         family=_digest((*common, family)),
@@ -86,7 +88,7 @@ class _Line:
     __slots__ = ("family", "whole")
 
     def __init__(self, program: Program, moves: frozenset[str], batch: frozenset[str]) -> None:
-        flags, switches, says_batch = volatile().flags, volatile().switches, _batch_flags()
+        known, says_batch = volatile(), _batch_flags()
         line, variable, at = program.line, program.batch, 0
         self.whole: list[str] = []
         self.family: list[str] = []
@@ -100,12 +102,13 @@ class _Line:
                 continue
             flag, equals, value = word.partition("=")
             name = flag_name(flag)
-            if is_volatile(name, switches):
+            if is_volatile(name, known.switches):
                 continue
             if not equals and word[0] == "-" and at < len(line) and not _is_flag(line[at]):
                 equals, value, here = " ", line[at], at
-            if is_volatile(name, flags) or is_volatile(name, moves):
-                at += equals == " "
+            if is_volatile(name, known.flags) or is_volatile(name, moves):
+                # Behind a flag that has no value, a file is the program's own argument.
+                at += equals == " " and not value.endswith(known.telling)
                 continue
             said = [name, steady(value)] if equals else [name]
             self.whole += said

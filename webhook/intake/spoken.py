@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from webhook.catalog.allocators import memory_variables
 from webhook.catalog.launchers import launchers
+from webhook.catalog.volatile import volatile
 from webhook.intake.batch import Sighting, sightings
 from webhook.intake.commands import Invocation, invocations, scripted
 from webhook.intake.config_files import Files
@@ -184,7 +185,7 @@ def _program(one: Invocation, image: str) -> Program:
 
 
 def _memory_settings(programs: Sequence[Invocation], environment: Environment) -> Iterator[tuple[str, str]]:
-    known = memory_variables()
+    known = memory_variables() | volatile().variables
     for one in (environment, *(program.environment for program in programs)):
         if one.sets_any(known):
             for name in sorted(known):
@@ -199,4 +200,6 @@ def _containers(roles: Sequence[RawRole], unset: Mapping[Pointer, tuple[str, ...
             for index, container in enumerate(objects(role.pod, part, role.spec)):
                 at, name = (*role.spec, part, index), container.get("name")
                 known = name if isinstance(name, str) else ""
-                yield Container(role.name, known, at, at in unset, unset.get(at, ()))
+                said = container.get("terminationMessagePolicy")
+                termination = said if isinstance(said, str) else "" if said is None else None
+                yield Container(role.name, known, at, at in unset, unset.get(at, ()), termination)

@@ -320,13 +320,15 @@ class Program:
 @dataclass(frozen=True, slots=True)
 class Container:
     """A container of a role. `read`: its command line and environment were looked at. `unset` are the environment
-    variables whose value is not in the object; `envFrom[0]` stands for whatever that brings in."""
+    variables whose value is not in the object; `envFrom[0]` stands for whatever that brings in. `termination` is its
+    terminationMessagePolicy, empty where none is set, None where that is no text."""
 
     role: str
     name: str
     at: Pointer
     read: bool
     unset: tuple[str, ...] = ()
+    termination: str | None = ""
 
 
 def _nowhere(_: str) -> Sequence[Slot]:
@@ -359,8 +361,8 @@ class TrainingJob:
     programs: tuple[Program, ...] = ()
     """What the containers run that speak for the job: those with devices."""
     memory_settings: Mapping[str, str] = field(default_factory=dict)
-    """The variables of their environment that the catalog knows to change how memory is taken or shared, with their
-    values. No other value of an environment is kept."""
+    """The variables of their environment that the catalog knows to say what is trained, or how memory is taken or
+    shared, with their values. No other value of an environment is kept."""
     containers: tuple[Container, ...] = ()
     """All of them, init containers last in each role."""
     declared: DeclaredMemory = DeclaredMemory()
