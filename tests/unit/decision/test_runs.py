@@ -86,9 +86,7 @@ def test_a_run_that_ended_well_goes_before_what_is_declared_and_both_are_named()
     outcome = again(obj, ran(obj, small(runs=3)))
     assert (outcome.verdict, codes(outcome), products(outcome)) == (Verdict.ADMIT, ["SST207"], [RTX_5090.product])
     (told,) = warnings(outcome)
-    assert told == (
-        "SST207 44.0 GiB on every GPU (declared) is too much: 3 good runs (last 2027-01-15) on RTX-5090"
-    )
+    assert told == ("SST207 44.0 GiB on every GPU (declared) is too much: 3 good runs (last 2027-01-15) on RTX-5090")
 
 
 def test_running_out_goes_before_what_is_declared_and_both_are_named() -> None:
@@ -243,9 +241,7 @@ def test_what_ranks_waited_in_mixed_runs_is_told_before_the_estimate() -> None:
     assert slowed.seen is not None
     assert (slowed.seen.model.product, round(slowed.seen.percent)) == (RTX_PRO_6000.product, 31)
     told = next(one for one in warnings(outcome) if one.startswith("SST306"))
-    assert told.startswith(
-        "SST306 mixed on purpose: RTX-PRO-6000-Blackwell-Server waited 31 % before (seen), "
-    )
+    assert told.startswith("SST306 mixed on purpose: RTX-PRO-6000-Blackwell-Server waited 31 % before (seen), ")
     assert "by estimate" in told
 
 
