@@ -4,6 +4,7 @@ They hold what the code says, in the order in which it says it: no time, no vers
 """
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from importlib.resources import files
@@ -28,6 +29,7 @@ from webhook.cli import main as program
 from webhook.cluster.denials import MOST as MOST_DENIED
 from webhook.cluster.events import Outcome
 from webhook.cluster.handlers import STAGES
+from webhook.cluster.observer import Tally
 from webhook.cluster.world import Worlds
 from webhook.fleet.build import build_fleet
 from webhook.fleet.nodes import read_node
@@ -500,4 +502,13 @@ def _scrape() -> str:
     metrics.handler_runs.labels(next(iter(STAGES))).inc()
     metrics.http_responses.labels(200).inc()
     metrics.events.labels(Outcome.WRITTEN.value).inc()
+    metrics.show(
+        Tally(
+            queries=Counter(ok=1),
+            dropped=Counter({"not a number": 1}),
+            runs=Counter(well=1),
+            writes=Counter(written=1),
+            profiles=Counter(measured=1),
+        )
+    )
     return metrics.text().decode()
