@@ -1,6 +1,6 @@
 """Profiles by recipe and family, as they come, change and go."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,7 +19,7 @@ PROFILES = st.builds(
 )
 
 
-def contents(profiles: Profiles) -> tuple[Mapping[object, Sequence[Profile]], ...]:
+def contents(profiles: Profiles) -> tuple[dict[tuple[str, str], Sequence[Profile]], ...]:
     return dict(profiles.by_digest), dict(profiles.by_family)
 
 
