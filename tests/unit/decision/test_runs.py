@@ -28,7 +28,8 @@ def again(obj: Json, profiles: Profiles, known_nodes: list[Json] | None = None, 
 
 
 def batched(batch: int, **annotations: str) -> Json:
-    return pytorchjob(pod(command=("torchrun", "train.py", f"--per_device_train_batch_size={batch}")), **annotations)
+    spec = pod(command=("torchrun", "train.py", f"--per_device_train_batch_size={batch}"))
+    return pytorchjob(spec, workers=4, name="ddp", **annotations)
 
 
 def test_the_first_time_nothing_is_known_and_the_second_time_it_is_kept_off_the_card_that_ran_out() -> None:
@@ -86,9 +87,7 @@ def test_a_run_that_ended_well_goes_before_what_is_declared_and_both_are_named()
     outcome = again(obj, ran(obj, small(runs=3)))
     assert (outcome.verdict, codes(outcome), products(outcome)) == (Verdict.ADMIT, ["SST207"], [RTX_5090.product])
     (told,) = warnings(outcome)
-    assert told == (
-        "SST207 44.0 GiB on every GPU (declared) is too much: 3 good runs (last 2027-01-15) on RTX-5090"
-    )
+    assert told == ("SST207 44.0 GiB on every GPU (declared) is too much: 3 good runs (last 2027-01-15) on RTX-5090")
 
 
 def test_running_out_goes_before_what_is_declared_and_both_are_named() -> None:
@@ -243,9 +242,7 @@ def test_what_ranks_waited_in_mixed_runs_is_told_before_the_estimate() -> None:
     assert slowed.seen is not None
     assert (slowed.seen.model.product, round(slowed.seen.percent)) == (RTX_PRO_6000.product, 31)
     told = next(one for one in warnings(outcome) if one.startswith("SST306"))
-    assert told.startswith(
-        "SST306 mixed on purpose: RTX-PRO-6000-Blackwell-Server waited 31 % before (seen), "
-    )
+    assert told.startswith("SST306 mixed on purpose: RTX-PRO-6000-Blackwell-Server waited 31 % before (seen), ")
     assert "by estimate" in told
 
 
