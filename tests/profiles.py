@@ -63,9 +63,9 @@ def ran(obj: Json, *observations: Observation, allocator: Allocator | None = Non
     return known(profile(recipe(obj, allocator), *observations))
 
 
-def small(**seen_there: float) -> Observation:
+def small(**seen_there: float | None) -> Observation:
     return seen(RTX_5090, **seen_there)  # type: ignore[arg-type]
 
 
-def large(**seen_there: float) -> Observation:
+def large(**seen_there: float | None) -> Observation:
     return seen(RTX_PRO_6000, **seen_there)  # type: ignore[arg-type]

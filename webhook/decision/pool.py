@@ -9,10 +9,11 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from operator import or_
 from types import MappingProxyType
-from typing import TypeAlias, TypeVar
+from typing import TypeVar
 
-from webhook.catalog.accelerators import accelerators, canonical
-from webhook.decision.likeness import MEMORY_PERCENT, Member, joined, may_join
+from webhook.catalog.accelerators import accelerators
+from webhook.decision.likeness import Member, joined, may_join
+from webhook.decision.memory import Facts, Held, facts_of, lacks, weigh
 from webhook.fleet.flavors import Offers, offers
 from webhook.fleet.limits import ByProduct, Limit
 from webhook.fleet.packing import Ask, first_fit
@@ -24,13 +25,12 @@ from webhook.model.job import Role, TrainingJob
 from webhook.model.placement import Requirement
 from webhook.model.pods import Promise, Queued
 from webhook.model.policy import Policy
-from webhook.model.profile import NO_LESSONS, Fits, Lessons, RanOut
+from webhook.model.profile import NO_LESSONS, Lessons
 from webhook.model.queues import Queue
 from webhook.model.verdict import Candidate, Out, Pool
 
 NOTHING_QUEUED: Queued = MappingProxyType({})
 _Of = TypeVar("_Of")
-Facts: TypeAlias = Mapping[Model, Fits | RanOut]
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,7 +227,7 @@ def candidates(
     Of such models, those without the memory are candidates of their own: they would take the others down with them.
     """
     before = _Before(_promised_to_others(promises), _awaited(pool.fleet, queued))
-    facts = facts_of_runs(pool, lessons)
+    facts = facts_of(pool.memory_mib, lessons)
     groups = likes(pool, policy) if gang else [(model,) for model in pool.models]
     apart = [one for group in groups for one in _with_memory_apart(pool, group, demand, policy, facts)]
     return tuple([_candidate(pool, models, demand, policy, gang=gang, before=before, facts=facts) for models in apart])
@@ -243,24 +243,8 @@ def together(
 ) -> Candidate:
     """All models of the pool as one candidate for a gang: what a job that may land on any of them has."""
     before = _Before(_promised_to_others(promises), {})
-    facts = facts_of_runs(pool, lessons)
+    facts = facts_of(pool.memory_mib, lessons)
     return _candidate(pool, tuple(pool.models), demand, policy, gang=True, before=before, facts=facts)
-
-
-def facts_of_runs(pool: TargetPool, lessons: Lessons) -> Facts:
-    """What runs showed of the pool's models. A card of the same product with less memory than the one where a run ended
-    well may be too small, and one with more than where it ran out may do."""
-    if not (lessons.fits or lessons.out):
-        return {}
-    found: dict[Model, Fits | RanOut] = {}
-    for model, (least, _) in pool.memory_mib.items():
-        product = canonical(model.product)
-        fits, ran_out = lessons.fits.get(product), lessons.out.get(product)
-        if fits is not None and least >= fits.memory_mib * (1 - MEMORY_PERCENT / 100):
-            found[model] = fits
-        elif ran_out is not None and least <= ran_out.memory_mib * (1 + MEMORY_PERCENT / 100):
-            found[model] = ran_out
-    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,20 +276,12 @@ def _with_memory_apart(
 ) -> Iterable[tuple[Model, ...]]:
     if len(group) == 1:
         return (group,)
-    fitting = tuple(one for one in group if _lacks(pool, one, demand, policy, facts) is None)
+    fitting = tuple(one for one in group if lacks(*_held(pool, one, policy, facts), demand) is None)
     return (*((fitting,) if fitting else ()), *((one,) for one in group if one not in fitting))
 
 
-def _lacks(pool: TargetPool, model: Model, demand: Demand, policy: Policy, facts: Facts) -> Out | None:
-    """Why the model has not the memory: as a run showed, else by the figures."""
-    fact = facts.get(model)
-    if fact is not None and fact.micro_batch is None:
-        return Out.RAN_OUT if isinstance(fact, RanOut) else None
-    return Out.MEMORY if _is_out(pool.memory_mib[model][0] - policy.reserve_mib, demand) else None
-
-
-def _is_out(usable_mib: float, demand: Demand) -> bool:
-    return demand.low_mib is not None and demand.low_mib > usable_mib and demand.may_deny
+def _held(pool: TargetPool, model: Model, policy: Policy, facts: Facts) -> Held:
+    return pool.memory_mib[model][0] - policy.reserve_mib, facts.get(model) if facts else None
 
 
 def _awaited(fleet: Fleet, queued: Queued) -> dict[tuple[str, str], int]:
@@ -342,21 +318,9 @@ def _candidate(
     facts: Facts,
 ) -> Candidate:
     memory = min([pool.memory_mib[model][0] for model in models])
-    usable = memory - policy.reserve_mib
-    lacks = {_lacks(pool, model, demand, policy, facts) for model in models} - {None} if facts else set()
-    if not facts and _is_out(usable, demand):
-        lacks = {Out.MEMORY}
-    out: list[Out] = [reason for reason in (Out.MEMORY, Out.RAN_OUT) if reason in lacks]
-    # Of a bound there is only the low end.
-    likely, high = demand.likely_mib or demand.low_mib, demand.high_mib or demand.low_mib
-    # Where a run ended well, figures are no risk.
-    doubted = (
-        usable if not facts else _least(pool, policy, [one for one in models if not isinstance(facts.get(one), Fits)])
-    )
-    held = _least(pool, policy, [one for one in models if isinstance(facts.get(one), Fits)]) if facts else None
+    held = weigh([_held(pool, model, policy, facts) for model in models], demand, policy.headroom_percent)
     short = _short(pool, models) if gang else None
-    if short is not None:
-        out.append(short.reason)
+    out = held.out if short is None else (*held.out, short.reason)
     promised = _promised(pool, models, before.promised)
     awaited = sum([before.awaited.get((pool.columns[one].resource, one.product), 0) for one in models])
     free = free_now(pool, models)
@@ -365,49 +329,21 @@ def _candidate(
         also=models[1:],
         nodes=pool.of(models).bit_count(),
         memory_mib=memory,
-        usable_mib=usable,
+        usable_mib=memory - policy.reserve_mib,
         devices=sum([pool.columns[model].there.total(pool.models[model]) for model in models]),
         devices_now=None if free is None else max(free - promised, 0),
         short_now=0 if free is None else max(promised + awaited - free, 0),
         waits=gang and not out and free is not None and waits(pool, models, promised),
-        out=tuple(out),
+        out=out,
         short_role=short.role if short else "",
         pods=short.pods if short else 0,
-        unlikely=likely is not None and doubted is not None and likely > doubted,
-        risk=high is not None and doubted is not None and high * (1 + policy.headroom_percent / 100) > doubted,
-        fits=_all_fit(models, facts) if facts else None,
-        against=held is not None and (_is_out(held, demand) or (likely is not None and likely > held)),
-        ran_out=_out_by_runs(models, facts) if Out.RAN_OUT in out else None,
-        doubt=_doubt(models, facts) if facts else None,
+        unlikely=held.unlikely,
+        risk=held.risk,
+        fits=held.fits,
+        against=held.against,
+        ran_out=held.ran_out,
+        doubt=held.doubt,
     )
-
-
-def _least(pool: TargetPool, policy: Policy, models: Sequence[Model]) -> float | None:
-    """The least that is usable on these; None of none."""
-    return min([pool.memory_mib[one][0] for one in models]) - policy.reserve_mib if models else None
-
-
-def _out_by_runs(models: Iterable[Model], facts: Facts) -> RanOut | None:
-    own = (fact for one in models if isinstance(fact := facts.get(one), RanOut) and fact.micro_batch is None)
-    return max(own, key=lambda one: one.at, default=None)
-
-
-def _doubt(models: Iterable[Model], facts: Facts) -> RanOut | None:
-    """That devices ran out once since a run ended well, or with a smaller micro-batch."""
-    for one in models:
-        fact = facts.get(one)
-        if isinstance(fact, Fits) and fact.since is not None:
-            return fact.since
-        if isinstance(fact, RanOut) and fact.micro_batch is not None:
-            return fact
-    return None
-
-
-def _all_fit(models: Iterable[Model], facts: Facts) -> Fits | None:
-    """What the runs on the first of these were, where some ended well on each."""
-    found = [facts.get(one) for one in models]
-    fits = [one for one in found if isinstance(one, Fits)]
-    return fits[0] if len(fits) == len(found) else None
 
 
 def _promised(pool: TargetPool, models: tuple[Model, ...], taken: Mapping[tuple[str, tuple[str, ...]], int]) -> int:

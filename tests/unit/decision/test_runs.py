@@ -28,7 +28,8 @@ def again(obj: Json, profiles: Profiles, known_nodes: list[Json] | None = None, 
 
 
 def batched(batch: int, **annotations: str) -> Json:
-    return pytorchjob(pod(command=("torchrun", "train.py", f"--per_device_train_batch_size={batch}")), **annotations)
+    spec = pod(command=("torchrun", "train.py", f"--per_device_train_batch_size={batch}"))
+    return pytorchjob(spec, workers=4, name="ddp", **annotations)
 
 
 def test_the_first_time_nothing_is_known_and_the_second_time_it_is_kept_off_the_card_that_ran_out() -> None:
