@@ -152,7 +152,9 @@ def _notes(found: "Learnt", *, applied: bool) -> Iterable[str]:
     if applied:
         yield f"{found.written} written to the cluster; the others say nothing new."
     if found.without_pods:
-        yield f"Of no pod in view, or on no known model: {_some(found.without_pods)}."
+        yield f"Jobs without a pod in view on a known model: {_some(found.without_pods)}."
+    if unplaced := sum(one.unplaced for one in found.runs):
+        yield f"{unplaced} pods ran on no one known model of whole devices."
     if found.of_no_job:
         yield f"Held memory of devices, and belong to no job in view: {_some(found.of_no_job)}."
     if found.dropped:

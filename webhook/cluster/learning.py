@@ -25,18 +25,14 @@ NO_SAMPLES = ("NoSamples", "Prometheus has no memory in use of these pods or nod
 @dataclass(frozen=True, slots=True)
 class Showing:
     """A run with what its ranks showed. `why` is the reason and the message of the condition Measured; None where
-    nothing was to be measured."""
+    nothing was to be measured. `failed`: Prometheus could not be asked, and may be later."""
 
     run: Run
     ranks: list[Rank]
     place: Place
     why: tuple[str, str] | None = None
     measured: Measured = field(default_factory=Measured)
-
-    @property
-    def complete(self) -> bool:
-        """Whether all has been asked that was to be."""
-        return self.why is None or self.why in (MEASURED, NO_PROMETHEUS, NO_SAMPLES)
+    failed: bool = False
 
     @property
     def says_something(self) -> bool:
@@ -80,7 +76,8 @@ async def with_memory(found: Showing, query: str, ask: Ask | None, since: float 
     try:
         measured = await measure(ask, ranks, began, run.at, place=place, query=query)
     except PrometheusError as error:
-        return Showing(run, ranks, place, (_word(error.outcome), f"Prometheus cannot be asked: {error}"))
+        why = (_word(error.outcome), f"Prometheus cannot be asked: {error}")
+        return Showing(run, ranks, place, why, failed=True)
     why = MEASURED
     if not measured.peaks_mib:
         dropped = ", ".join(f"{count} {reason}" for reason, count in sorted(measured.dropped.items()))

@@ -10,7 +10,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from http import HTTPStatus
 
-from webhook.cluster.access import Client, StatusError, reason
+import aiohttp
+
+from webhook.cluster.access import AccessError, Client, StatusError, reason
 from webhook.cluster.contact import Connect, version_served
 from webhook.cluster.created import Surround, request_of
 from webhook.cluster.jobs import JobEvent
@@ -90,6 +92,7 @@ class Observer:
         self._observe = observe
         self._observed = Observed(lambda: worlds.kinds)
         self._serves = False
+        self._asked_at = float("-inf")
         self._swept_at = float("-inf")
         self._asking = _Pace(rhythm)
         self._problem = ""
@@ -137,14 +140,21 @@ class Observer:
             if self._is_due(job):
                 await self._learn_of(client, job)
         if time.monotonic() - self._swept_at > self._rhythm.sweep:
-            found = await sweep(client, time.time())
-            self.tally.writes["deleted"] += found.pop("deleted", 0)
-            self.tally.profiles = found
             self._swept_at = time.monotonic()
-        self._tell("")
+            await self._sweep(client)
+
+    async def _sweep(self, client: Client) -> None:
+        try:
+            found = await sweep(client, time.time())
+        except StatusError as error:
+            self._tell(f"old profiles cannot be deleted: {reason(error)}")
+            return
+        self.tally.writes["deleted"] += found.pop("deleted", 0)
+        self.tally.profiles = found
 
     async def _is_served(self, client: Client) -> bool:
-        if not self._serves:
+        if not self._serves and time.monotonic() - self._asked_at > self._rhythm.again:
+            self._asked_at = time.monotonic()
             self._serves = await version_served(client, "samestep.dev", "trainingprofiles") == "v1alpha1"
         return self._serves
 
@@ -185,6 +195,12 @@ class Observer:
             self.tally.writes["conflict" if error.status == HTTPStatus.CONFLICT else "failed"] += 1
             self._tell(f"a profile cannot be written: {reason(error)}")
             complete = False
+        except (AccessError, aiohttp.ClientError, OSError, TimeoutError):
+            raise
+        except Exception:  # noqa: BLE001 (one job must not keep the others from being learned from)
+            _log.exception("a run cannot be learned from", extra={"facts": {"uid": job.uid}})
+            self.tally.writes["failed"] += 1
+            complete = False
         if not ended:
             return
         job.attempts += 1
@@ -210,7 +226,8 @@ class Observer:
             job.measured_until = found.run.at
         if await write(client, kept, Lesson(found.run, job.read.training, job.read.policies, found.why)):
             self.tally.writes["written"] += 1
-        return found.complete
+            self._tell("")
+        return not found.failed
 
     def _count(self, job: Job) -> None:
         at = _last_out_of_memory(job)

@@ -1,5 +1,6 @@
 """TrainingProfiles in the cluster: one is read, written with one more run in it, and deleted when it has grown old."""
 
+import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -12,7 +13,7 @@ import orjson
 from webhook.cluster.access import Client, StatusError
 from webhook.cluster.learning import MEASURED
 from webhook.evidence.learned import learned
-from webhook.model.profile import Profile
+from webhook.model.profile import KEPT_S, Profile
 from webhook.model.run import Ending, Run
 from webhook.policy.training_profile import ProfileError, TrainingPart, document_of, name_of, read_profile
 
@@ -21,8 +22,6 @@ _PLURAL = "trainingprofiles"
 _OWNER = "samestep"
 _FORM = "application/apply-patch+yaml"
 _PAGE = "250"
-FORGOTTEN_AFTER_S = 90 * 24 * 3600
-"""A profile of which no run was seen for so long is deleted."""
 MOST_IN_NAMESPACE = 500
 """Of more profiles in one namespace, those of which no run was seen for the longest time are deleted."""
 # While a run goes on, that it still does is not worth a write.
@@ -108,7 +107,8 @@ def _read(obj: Mapping[str, Any]) -> Profile | None:
 
 
 async def sweep(client: Client, now: float) -> Counter[str]:
-    """Deletes what is too old or too much, and counts what is left, by how much it says.
+    """Deletes profiles of which no run was seen for too long, and in each namespace those that are too many; counts
+    what is left, by how much it says.
 
     Raises StatusError, aiohttp.ClientError, TimeoutError.
     """
@@ -117,7 +117,8 @@ async def sweep(client: Client, now: float) -> Counter[str]:
     query = {"limit": _PAGE}
     while True:
         page = orjson.loads(await client.get(f"{_COLLECTION}/{_PLURAL}", query))
-        for one in map(_known, page["items"] or ()):
+        # A page of them takes too long to read for a request to wait for.
+        for one in await asyncio.to_thread(lambda items: [_known(item) for item in items], page["items"] or ()):
             by_namespace[one.namespace].append(one)
         query["continue"] = page["metadata"].get("continue") or ""
         if not query["continue"]:
@@ -125,7 +126,7 @@ async def sweep(client: Client, now: float) -> Counter[str]:
     for those in by_namespace.values():
         those.sort(key=lambda one: one.seen_at, reverse=True)
         for index, one in enumerate(those):
-            if index >= MOST_IN_NAMESPACE or one.seen_at < now - FORGOTTEN_AFTER_S:
+            if index >= MOST_IN_NAMESPACE or one.seen_at <= now - KEPT_S:
                 await _delete(client, one)
                 states["deleted"] += 1
             else:

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from webhook.model.profile import Observation, OutOfMemory, Profile
+from webhook.model.profile import KEPT_S, Observation, OutOfMemory, Profile
 from webhook.model.run import Ending, Run, Shown
 
 MOST_MODELS = 16
@@ -21,7 +21,8 @@ def learned(profile: Profile, run: Run) -> Profile:
         before = observations.get(shown.product)
         if before is not None or _says(shown, run):
             observations[shown.product] = _with(before or Observation(shown.product, shown.memory_mib), shown, run)
-    kept = sorted(observations.values(), key=lambda one: one.seen_at, reverse=True)[:MOST_MODELS]
+    kept = [one for one in observations.values() if one.seen_at > run.at - KEPT_S]
+    kept = sorted(kept, key=lambda one: one.seen_at, reverse=True)[:MOST_MODELS]
     return replace(profile, observations=tuple(sorted(kept, key=lambda one: one.product)))
 
 

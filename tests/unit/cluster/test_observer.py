@@ -17,11 +17,10 @@ from webhook.catalog.workloads import workloads
 from webhook.cluster.access import Access
 from webhook.cluster.jobs import JobEvent, Operation
 from webhook.cluster.observer import Observer, Rhythm
-from webhook.cluster.profile_store import FORGOTTEN_AFTER_S
 from webhook.cluster.prometheus import Endpoint, Prometheus
 from webhook.cluster.world import Worlds
 from webhook.model.policy import Evidence, Policy
-from webhook.model.profile import Profile
+from webhook.model.profile import KEPT_S, Profile
 from webhook.model.request import Kind, Request
 from webhook.model.world import World
 from webhook.policy.training_profile import read_profile
@@ -318,6 +317,41 @@ async def test_a_job_that_was_refused_by_its_host_or_stopped_teaches_nothing(alo
     assert alone.learned == []
 
 
+async def test_a_job_that_quotes_its_program_says_so_of_the_one_model_that_it_ran_on(alone: Observing) -> None:
+    """Ray's workers go on when a task of theirs has run out of memory."""
+    job: Json = {
+        **train(),
+        "apiVersion": "ray.io/v1",
+        "kind": "RayJob",
+        "spec": {
+            "entrypoint": "torchrun train.py",
+            "rayClusterSpec": {
+                "headGroupSpec": {"template": {"spec": pod(gpus=0)}},
+                "workerGroupSpecs": [{"groupName": "w", "replicas": 2, "template": {"spec": pod(gpus=1)}}],
+            },
+        },
+    }
+    job["metadata"]["annotations"] = {"samestep.dev/coupling": "Synchronous"}
+    alone.see(job, worker(job, 0), worker(job, 1))
+    status = {"jobStatus": "FAILED", "message": f"Job entrypoint failed: {PYTORCH}", "endTime": ENDED}
+    alone.see({**job, "status": status})
+    await until(lambda: alone.learned)
+    (small,) = alone.learned[0].observations
+    assert (small.product, small.out_of_memory and small.out_of_memory.at) == (SMALL, seconds(ENDED))
+
+
+async def test_a_profile_that_someone_else_has_changed_is_read_again(alone: Observing) -> None:
+    job = train(ended="Succeeded")
+    alone.see(worker(job, phase="Succeeded"), job)
+    await until(lambda: alone.learned)
+    (one,) = alone.profiles.objects.values()
+    alone.profiles.remove(one["metadata"]["name"], "team")
+    again = train("again", ended="Succeeded")
+    alone.see(worker(again, phase="Succeeded"), again)
+    await until(lambda: alone.learned)
+    assert alone.learned[0].observations[0].runs == 1
+
+
 async def test_namespaces_that_are_left_alone_leave_no_trace(alone: Observing) -> None:
     alone.worlds.name({"team": {"samestep.dev/ignore": ""}})
     job, of_ours = train(ended="Succeeded"), train("other", ended="Succeeded", namespace="kube-system")
@@ -333,7 +367,7 @@ async def test_profiles_that_are_old_or_too_many_are_deleted(alone: Observing, m
     await until(lambda: alone.learned)
     (mould,) = alone.profiles.objects.values()
     now = time.time()
-    for age_s in (0, 10, 20, FORGOTTEN_AFTER_S + 60):
+    for age_s in (0, 10, 20, KEPT_S + 60):
         at = datetime.fromtimestamp(now - age_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         (one,) = mould["spec"]["observations"]
         seen = {**mould["spec"], "observations": [{**one, "lastSeen": at, "lastGood": at}]}

@@ -6,7 +6,7 @@ import pytest
 
 from tests.unit.evidence.observed import LARGE, MEMORY_MIB, SMALL, on, profile, run
 from webhook.evidence.learned import MOST_MODELS, learned
-from webhook.model.profile import Observation, OutOfMemory, Profile
+from webhook.model.profile import KEPT_S, Observation, OutOfMemory, Profile
 from webhook.model.run import Ending, Run
 
 
@@ -86,3 +86,9 @@ def test_the_models_of_a_profile_are_bounded() -> None:
         known = learned(known, run(shown, at=at))
     assert len(known.observations) == MOST_MODELS
     assert min(one.seen_at for one in known.observations) == 6
+
+
+def test_what_was_seen_too_long_ago_goes() -> None:
+    known = profile(Observation(LARGE, MEMORY_MIB[LARGE], runs=1, good_at=100, seen_at=100))
+    assert after(run(on(well=True), at=KEPT_S + 99), before=known).keys() == {SMALL, LARGE}
+    assert after(run(on(well=True), at=KEPT_S + 100), before=known).keys() == {SMALL}
