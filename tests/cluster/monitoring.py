@@ -19,7 +19,7 @@ _NAME = "prometheus"
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What one device holds, and for which container."""
+    """What one device holds, and for which pod; empty where the exporter does not know."""
 
     namespace: str
     pod: str
@@ -50,10 +50,9 @@ class Exporter:
                 "modelName": one.model,
                 "Hostname": one.node,
                 "DCGM_FI_DRIVER_VERSION": "570.86.15",
-                "container": "train",
-                "namespace": one.namespace,
-                "pod": one.pod,
             }
+            if one.pod:
+                labels |= {"container": "train", "namespace": one.namespace, "pod": one.pod}
             named = ",".join(f"{name}={json.dumps(value)}" for name, value in labels.items())
             lines.append(f"DCGM_FI_DEV_FB_USED{{{named}}} {one.memory_mib:.6f}")
         return "\n".join([*lines, ""])
@@ -97,11 +96,8 @@ class Monitoring:
         """The devices hold this, and Prometheus has seen it twice."""
         self.exporter.held = list(held)
         for one in held:
-            query = f'count_over_time(DCGM_FI_DEV_FB_USED{{exported_pod="{one.pod}"}}[5m])'
+            query = f'count_over_time(DCGM_FI_DEV_FB_USED{{exported_pod="{one.pod}",Hostname="{one.node}"}}[1m])'
             self.processes.wait(_NAME, lambda query=query: self._value(query) >= 2)  # type: ignore[misc]
-
-    def release(self) -> None:
-        self.exporter.held = []
 
     def stop(self) -> None:
         self.processes.stop(_NAME, grace_s=5)

@@ -4,6 +4,7 @@ into their status, and what their devices hold into the exporter."""
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -20,6 +21,15 @@ from tests.cluster.conftest import await_fleet, serving
 from tests.cluster.monitoring import Held, Monitoring, monitoring
 from tests.cluster.team import LARGE, PRODUCT, SMALL, Team
 from tests.samples import Json, job, pod
+from webhook.cluster.prometheus import Endpoint, Prometheus
+from webhook.evidence.questions import (
+    activity_of_pods,
+    memory_by_pod,
+    memory_by_query,
+    memory_of_nodes,
+    memory_of_pods,
+)
+from webhook.model.run import Rank
 
 MODELS = {"RTX-5090": 2, "RTX-PRO-6000-Blackwell-Server": 2}
 PODS = 2
@@ -44,7 +54,8 @@ def webhook(
 ) -> Iterator[Webhook]:
     """Under a policy that takes the small card wherever it may."""
     folder = tmp_path_factory.mktemp("samestep")
-    spec = {"pin": {"strategy": "Ordered", "order": [SMALL]}}
+    # Whatever room the webhook sees: the pods of the test before may still be in its view.
+    spec = {"pin": {"strategy": "Ordered", "order": [SMALL]}, "room": "Ignore"}
     policy = {"apiVersion": "samestep.dev/v1alpha1", "kind": "TrainingPolicy", "metadata": {"name": "small-first"}}
     (folder / "policy.yaml").write_text(yaml.safe_dump({**policy, "spec": spec}))
     control_plane.kubectl("apply", "--server-side", "-f", MANIFESTS / "crds")
@@ -246,6 +257,37 @@ def test_a_changed_batch_uses_the_slope(team: Team, webhook: Webhook, prometheus
     assert model == LARGE
     model, _ = submit(team, webhook, training("as-before", "--per_device_train_batch_size=16"))
     assert model == SMALL
+
+
+def test_devices_without_pods_are_those_of_the_pod_that_has_the_whole_node(
+    team: Team, webhook: Webhook, prometheus: Monitoring
+) -> None:
+    """As exporters are without Kubernetes mapping."""
+    whole = training("first")
+    whole["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"] = {"nvidia.com/gpu": "4"}
+    pods = run(team, whole, SMALL)
+    nodes = [one["spec"]["nodeName"] for one in pods]
+    prometheus.hold(*(Held("", "", node, SMALL, 21_000 + device, device) for node in nodes for device in range(4)))
+    end(team, pods)
+    (seen,) = await_seen(team, product=SMALL, runs=1)
+    assert seen["peak"] == "21003Mi"
+
+
+async def test_every_question_is_one_that_prometheus_takes(prometheus: Monitoring) -> None:
+    asked = Prometheus(Endpoint(prometheus.url))
+    rank = Rank("uid", "team", "a.b-0", "", "node-a", {}, 0.0)
+    now = time.time()
+    questions = [
+        *memory_of_pods([rank], now - 3 * 86_400, now),
+        *memory_by_query("sum by (pod) (DCGM_FI_DEV_FB_USED) * 1024 * 1024", now - 60, now),
+        *memory_of_nodes(["node-a"], now - 60, now),
+        *activity_of_pods([rank], now - 60, now),
+        memory_by_pod(now - 60, now),
+    ]
+    for one in questions:
+        await asked.ask(one)
+    await asked.close()
+    assert len(questions) == 7
 
 
 def test_a_prometheus_that_is_down_changes_a_metric_and_a_condition(

@@ -340,7 +340,7 @@ async def test_a_job_that_quotes_its_program_says_so_of_the_one_model_that_it_ra
     assert (small.product, small.out_of_memory and small.out_of_memory.at) == (SMALL, seconds(ENDED))
 
 
-async def test_a_profile_that_someone_else_has_changed_is_read_again(alone: Observing) -> None:
+async def test_a_profile_that_was_deleted_is_learned_anew(alone: Observing) -> None:
     job = train(ended="Succeeded")
     alone.see(worker(job, phase="Succeeded"), job)
     await until(lambda: alone.learned)
