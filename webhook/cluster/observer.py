@@ -132,6 +132,7 @@ class Observer:
         # Whoever leads is told anew of all that there is.
         if not self._leads() or not await self._is_served(client):
             self._observed.clear()
+            self._worlds.trouble(FOLLOWED, "")
             return
         await self._read_those_that_wait()
         self._observed.gather()
