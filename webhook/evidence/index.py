@@ -46,6 +46,12 @@ def _family(one: Profile) -> _Key:
     return one.namespace, one.recipe.family
 
 
+def living(profiles: Iterable[Profile], now: float) -> tuple[Profile, ...]:
+    """These without what was seen too long ago, as `not_expired`. What is in memory, or came of a file, grows old without
+    a change of the object, so whoever looks it up asks for this."""
+    return tuple(left for one in profiles if (left := not_expired(one, now)) is not None)
+
+
 def _add(index: dict[_Key, tuple[Profile, ...]], key: _Key, one: Profile) -> None:
     there = index.get(key)
     index[key] = (one,) if there is None else (*there, one)
