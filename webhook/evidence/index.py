@@ -47,8 +47,8 @@ def _family(one: Profile) -> _Key:
 
 
 def living(profiles: Iterable[Profile], now: float) -> tuple[Profile, ...]:
-    """These without what was seen too long ago, as `not_expired`. What is in memory, or came of a file, grows old without
-    a change of the object, so whoever looks it up asks for this."""
+    """These without what was seen too long ago. What is in memory, or came of a file, grows old without a change of the
+    object, so whoever looks profiles up asks for this."""
     return tuple(left for one in profiles if (left := not_expired(one, now)) is not None)
 
 
