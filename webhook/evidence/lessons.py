@@ -13,6 +13,7 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from webhook.catalog.accelerators import canonical, short_name
+from webhook.evidence.index import living
 from webhook.model.demand import Demand, DemandSource
 from webhook.model.finding import Phrase
 from webhook.model.profile import (
@@ -61,8 +62,8 @@ def lessons_of(recipe: Recipe, profiles: Profiles, namespace: str, now: float) -
     one, says something of this job too, where its own runs say nothing: but less, since a neighbour may accumulate
     gradients otherwise, and keeps more or less besides.
     """
-    own = profiles.by_digest.get((namespace, recipe.digest), ())
-    near = tuple(_neighbours(recipe, profiles.by_family.get((namespace, recipe.family), ())))
+    own = living(profiles.by_digest.get((namespace, recipe.digest), ()), now)
+    near = tuple(_neighbours(recipe, living(profiles.by_family.get((namespace, recipe.family), ()), now)))
     if not own and not near:
         return NO_LESSONS
     by_product: dict[str, list[_Seen]] = {}

@@ -1,5 +1,7 @@
 """Each rule of what runs teach, and where it ends."""
 
+from dataclasses import replace
+
 import pytest
 
 from controlplane.nodes import A100_80GB, RTX_5090, RTX_PRO_6000, Card
@@ -7,7 +9,7 @@ from tests.profiles import DAY_S, NOW, known, large, profile, seen, small
 from webhook.catalog.accelerators import accelerators
 from webhook.evidence.lessons import lessons_of
 from webhook.model.demand import DemandSource
-from webhook.model.profile import NO_LESSONS, Allocator, Lessons, Observation, OutOfMemory, Profile, Recipe
+from webhook.model.profile import KEPT_S, NO_LESSONS, Allocator, Lessons, Observation, OutOfMemory, Profile, Recipe
 
 SMALL, LARGE, A100 = (accelerators().canonical(one.product) for one in (RTX_5090, RTX_PRO_6000, A100_80GB))
 MINE = Recipe("mine", "family", 32, Allocator.CACHING)
@@ -65,6 +67,13 @@ def test_devices_that_ran_out_put_the_model_out_while_no_run_ended_well_since(
     found = lessons(small(**seen_there))
     assert ("out" if SMALL in found.out else "fits" if SMALL in found.fits else "nothing") == expected
     assert LARGE not in {**found.out, **found.fits}
+
+
+def test_what_was_seen_last_ninety_days_ago_counts_for_nothing() -> None:
+    old = replace(small(runs=3, good=91), seen_at=NOW - KEPT_S)
+    assert lessons(old) == NO_LESSONS
+    assert beside(neighbour(8, old), neighbour(64, old)) == NO_LESSONS
+    assert SMALL in lessons(replace(old, seen_at=NOW - KEPT_S + 1)).fits
 
 
 def test_running_out_once_since_a_run_ended_well_is_told_as_a_doubt() -> None:
