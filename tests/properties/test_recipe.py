@@ -13,15 +13,17 @@ from hypothesis import strategies as st
 
 from tests.kinds import WRITTEN
 from tests.properties.strategies import CASES, COMMANDS, Case, pods_of
+from tests.properties.test_any_json import mutated
 from tests.properties.test_stability import shuffled
 from tests.samples import patched
 from webhook.evidence.recipe import recipe_of
 from webhook.intake.read import read_job
 from webhook.model.job import TrainingJob
 from webhook.model.policy import Evidence
-from webhook.model.profile import Recipe
+from webhook.model.profile import Profile, Recipe
 from webhook.model.request import Kind, User
 from webhook.model.verdict import Verdict
+from webhook.policy.training_profile import document_of, name_of, read_profile, training_of
 
 Json = dict[str, Any]
 
@@ -196,3 +198,16 @@ def test_another_kind_or_another_number_of_ranks_is_another_recipe(one: int, oth
         (name, pods): recipe(job_of(COMMAND, kind=name, pods=pods)).digest for name in kinds for pods in (one, other)
     }
     assert len(set(found.values())) == len(found)
+
+
+@given(mutated())
+def test_whatever_can_be_read_has_a_recipe(obj: Json) -> None:
+    api_version, name = obj.get("apiVersion"), obj.get("kind")
+    group, _, version = api_version.rpartition("/") if isinstance(api_version, str) else ("batch", "", "v1")
+    kind = Kind(group, version, name if isinstance(name, str) else "Job")
+    job = read_job(obj, kind=kind, namespace="team-a", user=User("person"))
+    assume(isinstance(job, TrainingJob))
+    assert isinstance(job, TrainingJob)
+    found = recipe_of(job, Evidence(ignore_image_tag=True))
+    document = document_of(Profile("team-a", name_of(found), found), training_of(job))
+    assert read_profile(document).recipe == found

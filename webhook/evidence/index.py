@@ -13,11 +13,11 @@ _Index: TypeAlias = Mapping[_Key, Sequence[Profile]]
 
 def index_of(profiles: Iterable[Profile]) -> Profiles:
     """All of these; of two with one name in one namespace the last."""
-    by_digest: dict[_Key, list[Profile]] = {}
-    by_family: dict[_Key, list[Profile]] = {}
+    by_digest: dict[_Key, tuple[Profile, ...]] = {}
+    by_family: dict[_Key, tuple[Profile, ...]] = {}
     for one in {(one.namespace, one.name): one for one in profiles}.values():
-        by_digest.setdefault(_digest(one), []).append(one)
-        by_family.setdefault(_family(one), []).append(one)
+        _add(by_digest, _digest(one), one)
+        _add(by_family, _family(one), one)
     return Profiles(Shards(_in_order(by_digest)), Shards(_in_order(by_family)))
 
 
@@ -46,25 +46,40 @@ def _family(one: Profile) -> _Key:
     return one.namespace, one.recipe.family
 
 
+def living(profiles: Iterable[Profile], now: float) -> tuple[Profile, ...]:
+    """These without what was seen too long ago. What is in memory, or came of a file, grows old without a change of the
+    object, so whoever looks profiles up asks for this."""
+    return tuple(left for one in profiles if (left := not_expired(one, now)) is not None)
+
+
+def _add(index: dict[_Key, tuple[Profile, ...]], key: _Key, one: Profile) -> None:
+    there = index.get(key)
+    index[key] = (one,) if there is None else (*there, one)
+
+
 def _changed(
     index: _Index,
     key_of: Callable[[Profile], _Key],
     before: Profile | None,
     now: Profile | None,
 ) -> Shards[_Key, Sequence[Profile]]:
-    changes: dict[_Key, list[Profile]] = {}
+    changes: dict[_Key, tuple[Profile, ...]] = {}
     if before is not None:
         key = key_of(before)
-        changes[key] = [one for one in index.get(key, ()) if one.name != before.name]
+        changes[key] = tuple(one for one in index.get(key, ()) if one.name != before.name)
     if now is not None:
         key = key_of(now)
-        there = changes.get(key)
-        changes[key] = [*(index.get(key, ()) if there is None else there), now]
+        changes.setdefault(key, tuple(index.get(key, ())))
+        _add(changes, key, now)
     shards = index if isinstance(index, Shards) else Shards(index.items())
     return shards.changed((key, value or None) for key, value in _in_order(changes))
 
 
-def _in_order(found: Mapping[_Key, list[Profile]]) -> Iterator[tuple[_Key, Sequence[Profile]]]:
+def _in_order(found: Mapping[_Key, tuple[Profile, ...]]) -> Iterator[tuple[_Key, Sequence[Profile]]]:
     """The order in which they came makes no difference."""
     for key, several in found.items():
-        yield key, tuple(several) if len(several) < 2 else tuple(sorted(several, key=lambda one: one.name))
+        yield key, several if len(several) < 2 else tuple(sorted(several, key=_name))
+
+
+def _name(one: Profile) -> str:
+    return one.name

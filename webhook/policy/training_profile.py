@@ -33,6 +33,7 @@ FAMILY_LABEL = "samestep.dev/family"
 MOST_OBSERVATIONS = 16
 MOST_POLICIES = 16
 _MOST_RUNS = 1_000_000_000
+_MOST_DEVICES = 10_000_000
 _LARGEST_BATCH = 1 << 31
 _SHOWN = 253
 _FAULTS_SHOWN = 3
@@ -68,7 +69,7 @@ class TrainingPart(Part):
     """The trainer, where one of the catalog was recognised."""
     model: _Shown = ""
     """The model that is trained, where it was read."""
-    devices: Annotated[StrictInt, Field(ge=0, le=10_000_000)] | None = None
+    devices: Annotated[StrictInt, Field(ge=0, le=_MOST_DEVICES)] | None = None
     """Devices in all."""
 
 
@@ -224,7 +225,7 @@ def training_of(job: TrainingJob) -> TrainingPart:
             "image": _public(images[0]) if images else "",
             "trainer": _shown(job.told.trainer) if job.told else "",
             "model": _shown(model.value) if model else "",
-            "devices": sum(role.pods * role.devices for role in job.device_roles),
+            "devices": min(sum(role.pods * role.devices for role in job.device_roles), _MOST_DEVICES),
         }
     )
 

@@ -1,11 +1,11 @@
 """Profiles by recipe and family, as they come, change and go."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webhook.evidence.index import changed, index_of, not_expired
+from webhook.evidence.index import changed, index_of, living, not_expired
 from webhook.model.profile import KEPT_S, NO_PROFILES, Observation, Profile, Profiles, Recipe
 
 NOW = 1_800_000_000.0
@@ -19,7 +19,7 @@ PROFILES = st.builds(
 )
 
 
-def contents(profiles: Profiles) -> tuple[Mapping[object, Sequence[Profile]], ...]:
+def contents(profiles: Profiles) -> tuple[dict[tuple[str, str], Sequence[Profile]], ...]:
     return dict(profiles.by_digest), dict(profiles.by_family)
 
 
@@ -58,3 +58,5 @@ def test_what_was_seen_too_long_ago_no_longer_counts() -> None:
     assert left.observations == (new,)
     assert not_expired(left, NOW) is left
     assert not_expired(profile, NOW + 1) is None
+    assert living((profile, left), NOW) == (left, left)
+    assert living((profile, left), NOW + 1) == ()

@@ -89,7 +89,11 @@ def test_columns_of_kubectl_are_told_in_a_few_words() -> None:
 def test_a_profile_tells_what_was_trained_without_arguments_and_without_secrets() -> None:
     words = ["torchrun", "train.py", "--model_name_or_path=meta-llama/Llama-3.1-8B", "--per_device_train_batch_size=8"]
     words += ["--hub_token=hf_secret", "--output_dir=/home/ann/out", "--optim=adamw_torch"]
-    container = {"name": "a", "image": "ann:pw@registry.example/train:1@sha256:" + "0" * 64, "command": words}
+    container: dict[str, Any] = {
+        "name": "a",
+        "image": "ann:pw@registry.example/train:1@sha256:" + "0" * 64,
+        "command": words,
+    }
     container |= {"env": [{"name": "KEY", "value": "secret"}], "resources": {"limits": {"nvidia.com/gpu": 8}}}
     obj = pytorchjob({"containers": [container]}, 2)
     job = read_job(obj, kind=Kind("kubeflow.org", "v1", "PyTorchJob"), namespace="team-a", user=User())
