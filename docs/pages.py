@@ -431,7 +431,8 @@ def _events() -> str:
         "it stands, at that moment: who created it is not known any more, so pools that are for groups, and conditions "
         "that ask for `request.userInfo`, count as for nobody. Of several policies that match, the one that steers is "
         f"named. A message has at most {LONGEST} bytes; where a patch is longer, it ends with `…` (the audit "
-        "annotation `would-be-patch` has more of it). A job has no second Event of the same reason, whichever replica looks.",
+        "annotation `would-be-patch` has more of it). A job has no second Event of the same reason, whichever replica "
+        "looks.",
         "No Event is on pods and other objects that the controller of a job makes, on objects that hold jobs (a "
         "CronJob: its Jobs have theirs), nor in namespaces whose jobs are not sent to admission.",
         "## On a namespace in which jobs are denied",
