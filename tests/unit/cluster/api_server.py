@@ -121,6 +121,7 @@ class ApiServer:
         self.events: list[Json] = []
         """All that have been created."""
         self.refuses_events: int | None = None
+        self.refusal = "events is forbidden"
 
     def serve(self, path: str, kind: str) -> Collection:
         version = path.removeprefix("/api/").removeprefix("/apis/").rpartition("/")[0]
@@ -149,7 +150,7 @@ class ApiServer:
         self.asked.append(http.path)
         event: Json = await http.json()
         if self.refuses_events is not None:
-            return web.json_response({"message": "events is forbidden"}, status=self.refuses_events)
+            return web.json_response({"message": self.refusal}, status=self.refuses_events)
         name = event["metadata"].get("name")
         if name and any(name == one["metadata"].get("name") for one in self.events):
             return web.json_response({"message": f'events "{name}" already exists'}, status=409)
