@@ -104,8 +104,9 @@ class LiveFleet:
         """All pods, or all claims, have been listed: what was reported before is in it. Of the first list there is
         nothing that could have been promised."""
         for uid, one in now.items() if before is not None else ():
-            if one.settled and not (uid in before and before[uid].settled):
-                self._worlds.change(before.get(uid), one)
+            known = before.get(uid) if before else None
+            if one.settled and not (known and known.settled):
+                self._worlds.change(known, one)
         self.all_pods, self.changed_pods = self._taking(), []
         self._changed.set()
 
