@@ -74,13 +74,13 @@ def bound(one: Pod, to: str) -> Pod:
     return replace(one, node=to, waits_for=None)
 
 
-def figures(worlds: Worlds) -> dict[str, tuple[int | None, int, bool]]:
-    """Of each model, for a job of two such pods: devices left now, those too few, and whether the job would wait."""
+def figures(worlds: Worlds) -> dict[str, tuple[int | None, int | None, bool]]:
+    """By model, for a job of two such pods: devices free now, what the queue leaves of them, and whether it waits."""
     world = worlds.current
     assert world is not None
     kind, obj = Kind("kubeflow.org", "v1", "PyTorchJob"), pytorchjob(pod(gpus=4), workers=2, memory_per_device="20Gi")
     found = review(Request(kind, "CREATE", obj, namespace="team-b", now=float(CREATED)), world).decision.pool
-    return {one.model.product: (one.devices_now, one.short_now, one.waits) for one in found.candidates}
+    return {one.model.product: (one.devices_now, one.left_now, one.waits) for one in found.candidates}
 
 
 async def published(live: LiveFleet) -> None:
@@ -104,11 +104,11 @@ async def test_a_job_is_not_sent_to_nodes_that_pods_have_been_bound_to_since_the
 async def test_a_pod_counts_once_from_the_moment_that_it_is_seen(live: LiveFleet, worlds: Worlds) -> None:
     """Promised, then queued, then in use: what is left never shows it twice or not at all."""
     assert products(submitted(worlds, "first", 3)) == [SMALL]
-    full = {SMALL: (0, 0, True), LARGE: (12, 0, False)}
+    full = {SMALL: (0, 0, True), LARGE: (12, 12, False)}
     assert figures(worlds) == full
 
     gated = list(pods_of("first", 3, SMALL))
-    queued = {SMALL: (12, 0, False), LARGE: (12, 0, False)}
+    queued = {SMALL: (12, 0, False), LARGE: (12, 12, False)}
     for one in gated:
         live.pods.changed(None, one)
     assert figures(worlds) == queued
@@ -129,7 +129,7 @@ async def test_pods_that_are_bound_at_once_keep_their_promise_until_a_fleet_hold
     for index, one in enumerate(pods_of("first", 2, SMALL)):
         live.pods.changed(None, bound(one, node(RTX_5090, index)))
     seen = figures(worlds)
-    assert seen[SMALL] == (4, 0, True)
+    assert seen[SMALL] == (4, 4, True)
     await published(live)
     assert figures(worlds) == seen
 
@@ -138,11 +138,11 @@ async def test_pods_of_others_count_at_once_too(live: LiveFleet, worlds: Worlds)
     [one, other] = pods_of("strange", 2, LARGE)
     live.pods.changed(None, bound(one, node(RTX_PRO_6000, 0)))
     live.pods.changed(None, bound(other, "no node that is in view"))
-    assert figures(worlds)[LARGE] == (8, 0, False)
+    assert figures(worlds)[LARGE] == (8, 8, False)
     live.pods.changed(bound(one, node(RTX_PRO_6000, 0)), None)
-    assert figures(worlds)[LARGE] == (12, 0, False)
+    assert figures(worlds)[LARGE] == (12, 12, False)
     await published(live)
-    assert figures(worlds)[LARGE] == (12, 0, False)
+    assert figures(worlds)[LARGE] == (12, 12, False)
 
 
 async def test_a_pod_that_is_seen_while_a_fleet_is_made_counts_beside_it(live: LiveFleet, worlds: Worlds) -> None:
@@ -179,8 +179,8 @@ async def test_what_was_promised_is_found_bound_in_a_new_list(live: LiveFleet, w
     submitted(worlds, "first", 2)
     there = [bound(one, node(RTX_5090, index)) for index, one in enumerate(pods_of("first", 2, SMALL))]
     live.pods.listed({one.uid: one for one in there})
-    assert figures(worlds)[SMALL] == (4, 0, True)
+    assert figures(worlds)[SMALL] == (4, 4, True)
     await published(live)
-    assert figures(worlds)[SMALL] == (4, 0, True)
+    assert figures(worlds)[SMALL] == (4, 4, True)
     assert worlds.current is not None
     assert worlds.current.promises == ()
