@@ -48,7 +48,7 @@ class Candidate:
     """One model in the target pool, over all device roles, or several that count as one: `also` are the others.
 
     `memory_mib` is the least that a node of it reports and `usable_mib` that less the policy's reserve. `devices`
-    counts what its nodes offer *there*, and `devices_now` what is free *now*; `waits` where the gang fits there, and not
+    counts what its nodes offer *there*, and `devices_now` what is free *now*; `waits` where the gang fits there and not
     into that. `left_now` is that less what pods without a node wait for: less than none where the queue is longer. Both
     are None where the pods are not in view.
     `short_role` names the role that could not be placed, and `pods` how many of its pods could be. `risk`: the demand's
