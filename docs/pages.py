@@ -45,6 +45,7 @@ from webhook.policy.exception import TrainingPolicyException
 from webhook.policy.parts import Selector
 from webhook.policy.policy_test import PolicyTest
 from webhook.policy.training_policy import TrainingPolicy
+from webhook.policy.training_profile import TrainingProfile
 from webhook.review import review
 from webhook.server.certificates import self_signed
 from webhook.server.metrics import Metrics
@@ -137,7 +138,7 @@ def _help(ctx: click.Context) -> str:
 def _policy() -> str:
     return page(
         "webhook/policy",
-        "# Policies, pools, exceptions and their tests",
+        "# Policies, pools, exceptions, profiles and tests",
         "Group and version are `samestep.dev/v1alpha1`. A field that is not listed here is an error. The same "
         "manifests are files and, but for `PolicyTest`, custom resources: their definitions are in "
         "[manifests/crds](../../manifests/crds). Editors take the JSON Schemas in [schemas](../../schemas) by a "
@@ -158,6 +159,11 @@ def _policy() -> str:
         _kind(
             Accelerator,
             "Custom resources, and files with `--fleet`. [The catalog](accelerators.md) is what they add to.",
+        ),
+        _kind(
+            TrainingProfile,
+            "Namespaced. Custom resources, and files with `--fleet`. [How to read a "
+            "profile](../how-to/read-a-profile.md), and [what is kept of whom](../explanation/privacy.md).",
         ),
         _kind(
             PolicyTest,

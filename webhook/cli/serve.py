@@ -5,11 +5,10 @@ from pathlib import Path
 
 import click
 
-from webhook.cli.documents import Unreadable
 from webhook.cli.options import accelerators_from, files_from, policies_option
-from webhook.cli.surroundings import fleet_from
-from webhook.model.fleet import Fleet
+from webhook.cli.surroundings import Offline, offline
 from webhook.model.policy import Policy
+from webhook.model.profile import NO_PROFILES
 from webhook.policy.common import common
 
 _FILE = click.Path(path_type=Path)
@@ -30,7 +29,8 @@ _PORT = click.IntRange(0, 65535)
     "files",
     type=_FILE,
     multiple=True,
-    help="Nodes from files instead of a cluster, as `samestep fleet` takes them. Repeatable.",
+    help="Nodes from files instead of a cluster, as `samestep fleet` takes them; TrainingProfiles beside them count. "
+    "Repeatable.",
 )
 @policies_option("Directory or file with TrainingPolicies, pools, exceptions and accelerators; followed as it changes.")
 @click.option(
@@ -74,15 +74,15 @@ def serve(
     from webhook.server.run import Settings, run
     from webhook.server.tls import CertificateError
 
-    def read(labels: tuple[str, ...]) -> tuple[Fleet, list[Unreadable]]:
-        return fleet_from(files, accelerators_from(policies), model_labels=labels)
+    def read(labels: tuple[str, ...]) -> Offline:
+        return offline(files, accelerators_from(policies), model_labels=labels)
 
     known = None
     if files:
-        known, problems = read(common(loaded.rules, Policy()).model_labels)
-        for problem in problems:
+        known = read(common(loaded.rules, Policy()).model_labels)
+        for problem in known.problems:
             click.echo(f"unreadable: {problem}", err=True)
-        if problems:
+        if known.problems:
             ctx.exit(2)
     configure_logs(log_format, log_level)
     settings = Settings(
@@ -94,8 +94,9 @@ def serve(
         key=key,
         ca_out=ca_out,
         access=Access(kubeconfig, context),
-        fleet=known,
-        read_fleet=lambda labels: read(labels)[0],
+        fleet=known.fleet if known else None,
+        profiles=known.profiles if known else NO_PROFILES,
+        read_fleet=lambda labels: read(labels).fleet,
         policies=policies,
         loaded=loaded,
     )

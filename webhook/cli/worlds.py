@@ -44,5 +44,6 @@ def world_from(
         rules=rules,
         namespaces=known.namespaces,
         queues=known.queues,
+        profiles=known.profiles,
     )
     return world, known.problems

@@ -10,6 +10,7 @@ from webhook.fleet.queues import read_queues
 from webhook.model.fleet import Fleet, Nodes
 from webhook.model.pods import Pinned, Pod, Promise, Queued
 from webhook.model.policy import Policy
+from webhook.model.profile import NO_PROFILES, Profiles
 from webhook.model.queues import NO_QUEUES
 from webhook.model.request import Object, Stage
 from webhook.model.rules import Namespaces, Rules
@@ -45,6 +46,7 @@ class Worlds:
         self._grows: dict[str, str] = {}
         self._queue_objects: dict[str, list[Object]] = {}
         self._queues = NO_QUEUES
+        self._profiles = NO_PROFILES
         self._promises: tuple[Promise, ...] = ()
         self._landed: dict[str, tuple[Promise, ...]] = {}
         """By uid, what pods take that have been bound since the fleet was made."""
@@ -140,6 +142,10 @@ class Worlds:
         self.broken("queues", tuple(f"{place}: {fault}" for place, fault in read.faults))
         self._queues, self._current = read.queues, None
 
+    def learn(self, profiles: Profiles) -> None:
+        """From now on reviews see these profiles of earlier runs."""
+        self._profiles, self._current = profiles, None
+
     def rule(self, rules: Rules) -> None:
         """From now on reviews go by these rules. `policy` and `kinds` are then what all policies say together."""
         self.rule_changes += rules != self._rules
@@ -228,6 +234,7 @@ class Worlds:
             rules=self._rules,
             namespaces=self._namespaces,
             queues=self._queues,
+            profiles=self._profiles,
         )
 
 

@@ -145,6 +145,7 @@ def _job(subject: Subject, metadata: Object, parent: Workload | None) -> Trainin
         told=trained,
         switches=partial(read_switches, spoken.trained),
         programs=spoken.programs,
+        memory_settings=spoken.memory_settings,
         containers=spoken.containers,
         declared=annotations.declared,
         coupling_wish=annotations.coupling,

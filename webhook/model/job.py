@@ -304,10 +304,17 @@ class Switch(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Program:
     """A program that a container runs, with the image it is in: its name and its arguments, as far as they can be read.
-    No words: what runs is the image's own say."""
+    No words: what runs is the image's own say.
+
+    `line` is the whole command line that starts it, launchers and all, and `launched` whether one of those does. Words
+    that stand at `batch` come from variables of the environment that hold a batch.
+    """
 
     image: str
     words: tuple[str, ...] = ()
+    line: tuple[str, ...] = ()
+    launched: bool = False
+    batch: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -351,6 +358,9 @@ class TrainingJob:
     is."""
     programs: tuple[Program, ...] = ()
     """What the containers run that speak for the job: those with devices."""
+    memory_settings: Mapping[str, str] = field(default_factory=dict)
+    """The variables of their environment that the catalog knows to say what is trained, or how memory is taken or
+    shared, with their values. No other value of an environment is kept."""
     containers: tuple[Container, ...] = ()
     """All of them, init containers last in each role."""
     declared: DeclaredMemory = DeclaredMemory()

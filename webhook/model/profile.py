@@ -77,6 +77,11 @@ class Profile:
     observations: tuple[Observation, ...] = ()
 
 
+KEPT_S = 90 * 24 * 3600
+"""An observation counts, and is kept, for so long after something was seen last: long enough for what is trained once a
+quarter, and no longer than drivers, images and clusters stay the same. It is no field of the object, so that nobody
+keeps one for ever."""
+
 _NONE: Mapping[tuple[str, str], Sequence[Profile]] = MappingProxyType({})
 
 

@@ -29,6 +29,7 @@ from webhook.cluster.world import Worlds
 from webhook.intake.references import references
 from webhook.model.fleet import Fleet
 from webhook.model.policy import Policy
+from webhook.model.profile import NO_PROFILES, Profiles
 from webhook.model.rules import Rules
 from webhook.policy.load import Loaded
 from webhook.policy.settle import NO_FILES
@@ -46,8 +47,8 @@ _HOSTS = ("localhost", "127.0.0.1", "::1", "samestep.samestep-system.svc")
 @dataclass(frozen=True, slots=True)
 class Settings:
     """`host` empty: all interfaces. Without `cert` and `key` a pair is made, and its authority written to `ca_out`.
-    With a `fleet` there is no cluster; `read_fleet` makes it again, by the node labels that policies say name GPU
-    models. `loaded` is what `policies`, which are followed, have come to at first."""
+    With a `fleet` there is no cluster, and `profiles` are what earlier runs taught; `read_fleet` makes it again, by the
+    node labels that policies say name GPU models. `loaded` is what the `policies`, which are followed, are at first."""
 
     host: str
     port: int
@@ -58,6 +59,7 @@ class Settings:
     ca_out: Path | None = None
     access: Access = field(default_factory=Access)
     fleet: Fleet | None = None
+    profiles: Profiles = NO_PROFILES
     read_fleet: Callable[[tuple[str, ...]], Fleet] | None = None
     policies: Path | None = None
     loaded: Loaded = NO_FILES
@@ -70,6 +72,7 @@ async def run(settings: Settings) -> None:
         await settings.access.check()
     worlds = Worlds(Policy(), settings.fleet)
     worlds.rule(settings.loaded.rules)
+    worlds.learn(settings.profiles)
     metrics = Metrics(worlds, certificate, _version())
     admission = Admission(worlds, metrics)
     server = Server(
