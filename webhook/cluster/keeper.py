@@ -1,14 +1,17 @@
 """Keeps our webhook configurations right: what makes them ours, and nothing that is the platform team's to decide.
 
 Ours: which authority is trusted (`caBundle`), where we are, and what is sent here (rules, match conditions). Theirs:
-what becomes of a job when we do not answer (`failurePolicy`, `timeoutSeconds`), in which namespaces and for which
-objects we are asked, and whether there is such a configuration at all. Entries of other names are none of our business.
+what becomes of a job when we do not answer (`failurePolicy`, `timeoutSeconds`), in which namespaces, for which objects
+and operations we are asked, and whether there is such a configuration at all. An entry may be parted into several, as
+the overlay that fails closed does by the operation: `jobs.batch.check-update.samestep.dev` is a part of
+`jobs.batch.check.samestep.dev`. Entries of other names are none of our business.
 """
 
 import base64
 import logging
+import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from http import HTTPStatus
 from typing import Any
@@ -28,9 +31,11 @@ _PLURALS = {
     "MutatingWebhookConfiguration": "mutatingwebhookconfigurations",
     "ValidatingWebhookConfiguration": "validatingwebhookconfigurations",
 }
-_OURS = ("rules", "matchPolicy", "matchConditions", "sideEffects", "admissionReviewVersions", "reinvocationPolicy")
+_OURS = ("matchPolicy", "matchConditions", "sideEffects", "admissionReviewVersions", "reinvocationPolicy")
 # What an entry that is added takes from its neighbour, where there is one.
 _THEIRS = ("namespaceSelector", "objectSelector", "timeoutSeconds")
+
+_NAME = re.compile(rf"(.+)\.({'|'.join(STAGES)})(?:-[a-z0-9-]+)?\.samestep\.dev")
 
 Entry = dict[str, Any]
 
@@ -87,7 +92,7 @@ class Keeper:
 
     def trusts(self, certificates: Certificates) -> bool:
         """Whether every entry of ours, as last seen, trusts all of these. Where there is none nobody has to."""
-        entries = (entry for one in self._found.values() for entry in self._ours(one))
+        entries = (entry for one in self._found.values() for entry in _entries(one) if _whole(entry))
         return all(set(certificates) <= set(_trusted(entry)) for entry in entries)
 
     @property
@@ -113,7 +118,7 @@ class Keeper:
 
     async def _keep_one(self, client: Client, found: dict[str, Any], wanted: list[Entry]) -> None:
         kind = found["kind"]
-        entries, fields = _merged(self._all(found), wanted, self._is_ours)
+        entries, fields = _merged(_entries(found), wanted)
         if fields:
             edited = self._right.get(kind) == wanted
             told = "; ".join(f"{name}: {', '.join(wrong)}" for name, wrong in fields.items())
@@ -128,15 +133,6 @@ class Keeper:
                     await client.send("POST", f"/api/v1/namespaces/{event['metadata']['namespace']}/events", event)
         self._right[kind] = wanted
 
-    def _all(self, configuration: Mapping[str, Any]) -> list[Entry]:
-        return configuration.get("webhooks") or []
-
-    def _ours(self, configuration: Mapping[str, Any]) -> Iterable[Entry]:
-        return (entry for entry in self._all(configuration) if self._is_ours(entry))
-
-    def _is_ours(self, entry: Entry) -> bool:
-        return any(str(entry["name"]).endswith(f".{handler}.samestep.dev") for handler in STAGES)
-
     def _path(self, kind: str) -> str:
         return f"{_COLLECTION}/{_PLURALS[kind]}/{self._name}"
 
@@ -147,35 +143,57 @@ class Keeper:
                 _log.warning(problem)
 
 
-def _merged(
-    found: list[Entry], wanted: list[Entry], is_ours: Callable[[Entry], bool]
-) -> tuple[list[Entry], dict[str, tuple[str, ...]]]:
+def _merged(found: list[Entry], wanted: list[Entry]) -> tuple[list[Entry], dict[str, tuple[str, ...]]]:
     """The entries as they should be, in the order in which they are, and which fields of which were not."""
     by_name = {entry["name"]: entry for entry in wanted}
     entries: list[Entry] = []
     fields: dict[str, tuple[str, ...]] = {}
     for entry in found:
-        right = by_name.pop(entry["name"], None)
-        if right is None and is_ours(entry):
+        name = _whole(entry)
+        if name and name not in by_name:
             fields[entry["name"]] = ("is for no kind that can be read",)
             continue
-        kept = entry if right is None else _put_right(entry, right)
+        kept = _put_right(entry, by_name[name]) if name else entry
         wrong = tuple(sorted(field for field in kept if kept[field] != entry.get(field)))
         if wrong:
             fields[entry["name"]] = wrong
         entries.append(kept)
-    neighbour = next((entry for entry in found if is_ours(entry)), {})
-    for name, entry in by_name.items():
-        fields[name] = ("was not there",)
-        added = entry | {field: neighbour[field] for field in _THEIRS if field in neighbour}
-        config = _client_config(neighbour.get("clientConfig") or {}, entry["clientConfig"])
-        entries.append(added | {"clientConfig": config})
+    neighbour = next((entry for entry in found if _whole(entry)), {})
+    there = set(map(_whole, found))
+    for entry in wanted:
+        if entry["name"] not in there:
+            fields[entry["name"]] = ("was not there",)
+            entries.append(_beside(neighbour, entry))
     return entries, fields
+
+
+def _entries(configuration: Mapping[str, Any]) -> list[Entry]:
+    return configuration.get("webhooks") or []
+
+
+def _whole(entry: Entry) -> str:
+    """The name of the entry of ours that this one is, or is a part of; empty where it is nobody's here."""
+    named = _NAME.fullmatch(str(entry["name"]))
+    return f"{named[1]}.{named[2]}.samestep.dev" if named else ""
+
+
+def _beside(neighbour: Entry, entry: Entry) -> Entry:
+    taken = {field: neighbour[field] for field in _THEIRS if field in neighbour}
+    config = _client_config(neighbour.get("clientConfig") or {}, entry["clientConfig"])
+    return entry | taken | {"clientConfig": config}
 
 
 def _put_right(entry: Entry, right: Entry) -> Entry:
     kept = entry | {field: right[field] for field in _OURS if field in right}
-    return kept | {"clientConfig": _client_config(entry.get("clientConfig") or {}, right["clientConfig"])}
+    config = _client_config(entry.get("clientConfig") or {}, right["clientConfig"])
+    return kept | {"rules": _rules(entry.get("rules") or [], right["rules"]), "clientConfig": config}
+
+
+def _rules(found: list[Mapping[str, Any]], right: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Of the operations that we are made for, the team may have fewer."""
+    [rule] = right
+    operations = found[0].get("operations") or [] if len(found) == 1 else []
+    return [rule | {"operations": operations}] if set() < set(operations) < set(rule["operations"]) else right
 
 
 def _client_config(found: Mapping[str, Any], right: Mapping[str, Any]) -> dict[str, Any]:

@@ -141,6 +141,25 @@ async def test_what_the_platform_team_decides_is_left(kept: Kept) -> None:
     assert kept.mutating == edited
 
 
+async def test_an_entry_that_is_parted_by_operation_stays_so_and_both_parts_are_kept(kept: Kept) -> None:
+    """As the overlay that fails closed has it."""
+
+    def part(one: Json) -> None:
+        update = deepcopy(first(one)) | {"name": "jobs.batch.pin-update.samestep.dev"}
+        update["rules"][0]["operations"] = ["UPDATE"]
+        first(one)["rules"][0]["operations"] = ["CREATE"]
+        first(one)["failurePolicy"] = "Fail"
+        one["webhooks"].append(update)
+
+    edited = deepcopy(kept.edit(part))
+    await kept.look()
+    assert kept.mutating == edited
+
+    await kept.look(b"another")
+    assert {entry["clientConfig"]["caBundle"] for entry in kept.mutating["webhooks"]} == {"YW5vdGhlcg=="}
+    assert [entry["rules"] for entry in kept.mutating["webhooks"]] == [one["rules"] for one in edited["webhooks"]]
+
+
 async def test_an_address_that_the_team_has_given_keeps_its_host(kept: Kept) -> None:
     kept.edit(lambda one: first(one).update(clientConfig={"url": "https://10.0.0.5:8443/wrong"}))
     await kept.look()
