@@ -23,13 +23,13 @@ import orjson
 from webhook.cluster.access import Client, StatusError, reason
 from webhook.cluster.authority import BrokenError, Issued, Lives, read_issued, renew, repair
 from webhook.cluster.keeper import Keeper
-from webhook.cluster.lease import Lease
+from webhook.cluster.lease import LABELS, Lease
 from webhook.cluster.reflector import Connect
 
 SECRET = "samestep-certificates"  # noqa: S105 (its name)
 
 _log = logging.getLogger(__name__)
-_EVERY_S = 10.0
+_EVERY_S = 5.0
 _LIVES = Lives()
 
 
@@ -166,9 +166,8 @@ class OwnCertificates:
         data = {name: base64.b64encode(part).decode() for name, part in issued.parts.items()}
         if secret is not None:
             return await client.send("PUT", self._path, {**secret, "data": (secret.get("data") or {}) | data})
-        labels = {"app.kubernetes.io/name": "samestep", "app.kubernetes.io/part-of": "samestep"}
         new = {"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/tls", "data": data}
-        return await client.send("POST", self._collection, {**new, "metadata": {"name": SECRET, "labels": labels}})
+        return await client.send("POST", self._collection, {**new, "metadata": {"name": SECRET, "labels": LABELS}})
 
     def _take(self, issued: Issued) -> None:
         before, self._served = self._served, issued

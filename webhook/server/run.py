@@ -163,14 +163,15 @@ async def _serve_cluster(
     waiting = asyncio.create_task(signalled.wait())
     await asyncio.wait((operator, waiting), return_when=asyncio.FIRST_COMPLETED)
     waiting.cancel()
+    if own is not None:
+        # Who takes us away takes the Secret too, and it is not to be made again.
+        await own.stop()
     # The nodes are followed and kopf goes on until the last request is answered.
     await server.drain()
     await server.close()
     over.set()
     await operator
     await asyncio.gather(lookup.close(), files.stop(), standings.stop())
-    if own is not None:
-        await own.stop()
     await lease.stop()
 
 
