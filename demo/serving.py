@@ -64,12 +64,18 @@ def start_webhook(
 ) -> Webhook:
     """Starts `samestep serve OPTION…` under `name` and waits until it is ready; port 0 is any that is free.
 
-    Its CA goes into `folder`. Raises ProcessError.
+    Its CA goes into `folder`, unless it is kept in the cluster by --own-certificates. Raises ProcessError.
     """
+    own = "--own-certificates" in options
     ca_file = folder / f"{name}-ca.pem"
     log = processes.log(name)
     seen = log.stat().st_size if log.exists() else 0
-    address = ("--host=127.0.0.1", f"--port={port}", f"--probe-port={probe_port}", f"--ca-out={ca_file}")
+    address = (
+        "--host=127.0.0.1",
+        f"--port={port}",
+        f"--probe-port={probe_port}",
+        *(() if own else (f"--ca-out={ca_file}",)),
+    )
     processes.start(name, [sys.executable, "-m", "webhook.cli", "serve", *address, "--lame-duck=0", *options])
     ports: list[Json] = []
 
@@ -79,7 +85,7 @@ def start_webhook(
         return bool(ports) and _is_ready(ports[0]["probe_port"])
 
     processes.wait(name, ready, timeout_s=_READY_S)
-    return Webhook(ports[0]["port"], ports[0]["probe_port"], ca_file.read_bytes())
+    return Webhook(ports[0]["port"], ports[0]["probe_port"], b"" if own else ca_file.read_bytes())
 
 
 def register(cluster: ControlPlane, webhook: Webhook, kinds: Collection[str] = tuple(HANDLERS)) -> None:

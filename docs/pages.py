@@ -28,6 +28,7 @@ from webhook.cli import main as program
 from webhook.cluster.denials import MOST as MOST_DENIED
 from webhook.cluster.events import Outcome
 from webhook.cluster.handlers import STAGES
+from webhook.cluster.keeper import Keeper
 from webhook.cluster.world import Worlds
 from webhook.fleet.build import build_fleet
 from webhook.fleet.nodes import read_node
@@ -491,7 +492,12 @@ def _scrape() -> str:
     assert node is not None
     fleet = build_fleet([node], taken_at=0.0)
     _, cert, key = self_signed(("localhost",))
-    metrics = Metrics(Worlds(Policy(), fleet), ServingCertificate.of(cert, key), "")
+    certificate = ServingCertificate.of(cert, key)
+    certificate.authority_expires_at = certificate.expires_at
+    metrics = Metrics(Worlds(Policy(), fleet), certificate, "")
+    keeper = Keeper("", lambda: None, "")
+    keeper.repairs["MutatingWebhookConfiguration", "edited"] += 1
+    metrics.keep(keeper)
     unreadable = Request(Kind("batch", "v1", "Job"), "CREATE", {"spec": "?"})
     outcome = review(unreadable, World(fleet, Policy()))
     metrics.count(outcome, 0.0)
