@@ -36,6 +36,7 @@ class Webhook:
 
     port: int
     probe_port: int
+    metrics_port: int
     ca: bytes
 
     def configurations(self) -> list[Json]:
@@ -49,7 +50,7 @@ class Webhook:
 
     def metrics(self) -> dict[str, float]:
         """Every sample by its name and labels, as the text format of Prometheus has them."""
-        text = urllib3.request("GET", f"http://127.0.0.1:{self.probe_port}/metrics").data.decode()
+        text = urllib3.request("GET", f"http://127.0.0.1:{self.metrics_port}/metrics").data.decode()
         samples = (line.rpartition(" ") for line in text.splitlines() if not line.startswith("#"))
         return {sample: float(value) for sample, _, value in samples}
 
@@ -60,7 +61,13 @@ class Webhook:
 
 
 def start_webhook(
-    processes: Processes, folder: Path, *options: str, name: str = "samestep", port: int = 0, probe_port: int = 0
+    processes: Processes,
+    folder: Path,
+    *options: str,
+    name: str = "samestep",
+    port: int = 0,
+    probe_port: int = 0,
+    metrics_port: int = 0,
 ) -> Webhook:
     """Starts `samestep serve OPTION…` under `name` and waits until it is ready; port 0 is any that is free.
 
@@ -69,8 +76,10 @@ def start_webhook(
     ca_file = folder / f"{name}-ca.pem"
     log = processes.log(name)
     seen = log.stat().st_size if log.exists() else 0
-    address = ("--host=127.0.0.1", f"--port={port}", f"--probe-port={probe_port}", f"--ca-out={ca_file}")
-    processes.start(name, [sys.executable, "-m", "webhook.cli", "serve", *address, "--lame-duck=0", *options])
+    address = ("--host=127.0.0.1", f"--port={port}", f"--probe-port={probe_port}", f"--metrics-port={metrics_port}")
+    processes.start(
+        name, [sys.executable, "-m", "webhook.cli", "serve", *address, f"--ca-out={ca_file}", "--lame-duck=0", *options]
+    )
     ports: list[Json] = []
 
     def ready() -> bool:
@@ -79,7 +88,7 @@ def start_webhook(
         return bool(ports) and _is_ready(ports[0]["probe_port"])
 
     processes.wait(name, ready, timeout_s=_READY_S)
-    return Webhook(ports[0]["port"], ports[0]["probe_port"], ca_file.read_bytes())
+    return Webhook(*(ports[0][name] for name in ("port", "probe_port", "metrics_port")), ca_file.read_bytes())
 
 
 def register(cluster: ControlPlane, webhook: Webhook, kinds: Collection[str] = tuple(HANDLERS)) -> None:

@@ -400,8 +400,8 @@ def _metrics() -> str:
     return page(
         "webhook/server/metrics.py",
         "# Metrics",
-        "At `/metrics` of the probe port, in the text format of Prometheus. No label holds the name of a job, a "
-        "namespace or a user. Gauges are read at the moment of the scrape.",
+        "At `/metrics` of the port for metrics (9090), in the text format of Prometheus. No label holds the name of a "
+        "job, a namespace or a user. Gauges are read at the moment of the scrape.",
         table(("metric", "type", "labels", "meaning"), map(_metric, families)),
     )
 

@@ -1,4 +1,4 @@
-"""The ports: HTTPS for the API server, plain HTTP for probes and metrics."""
+"""The ports: HTTPS for the API server, plain HTTP for probes and, so that it may be let through alone, for metrics."""
 
 import asyncio
 import ssl
@@ -42,6 +42,7 @@ class Server:
         host: str,
         port: int,
         probe_port: int,
+        metrics_port: int,
         lame_duck_s: float = 0,
         certificate_check_s: float = _CERTIFICATE_CHECK_S,
     ) -> None:
@@ -49,7 +50,8 @@ class Server:
         self._worlds = worlds
         self._metrics = metrics
         self._certificate = certificate
-        self._host, self._port, self._probe_port = host, port, probe_port
+        self._host, self._port = host, port
+        self._probe_port, self._metrics_port = probe_port, metrics_port
         self._lame_duck_s = lame_duck_s
         self._certificate_check_s = certificate_check_s
         self._draining = False
@@ -58,6 +60,7 @@ class Server:
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as undo:
             self.probe_port = await self._listen(undo, self._probes(), self._probe_port)
+            self.metrics_port = await self._listen(undo, self._metric(), self._metrics_port)
             self.port = await self._listen(undo, self._all(), self._port, tls=self._certificate.context)
             undo.push_async_callback(_ended, asyncio.create_task(self._follow_certificate()))
             self._exit = undo.pop_all()
@@ -108,11 +111,15 @@ class Server:
     def _probes(self) -> web.Application:
         app = web.Application()
         self._add_probes(app)
+        return app
+
+    def _metric(self) -> web.Application:
+        app = web.Application()
         app.router.add_get("/metrics", self._scrape)
         return app
 
     def _add_probes(self, app: web.Application) -> None:
-        app.router.add_get("/healthz", _alive)
+        app.router.add_get("/livez", _alive)
         app.router.add_get("/readyz", self._readyz)
 
     async def _readyz(self, http: web.Request) -> web.Response:
