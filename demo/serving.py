@@ -18,9 +18,9 @@ from controlplane.rig import ControlPlane
 from webhook.cluster.handlers import STAGES
 
 ROOT = Path(__file__).parent.parent
-MANIFESTS = ROOT / "manifests"
+MANIFESTS = ROOT / "manifests" / "base"
 ACCOUNT = "system:serviceaccount:samestep-system:samestep"
-"""Who the webhook is to the API server, by manifests/rbac.yaml."""
+"""Who the webhook is to the API server, by manifests/base/rbac.yaml."""
 
 HANDLERS = {"MutatingWebhookConfiguration": "pin", "ValidatingWebhookConfiguration": "check"}
 """Which handler each of our configurations calls."""
@@ -40,7 +40,7 @@ class Webhook:
     ca: bytes
 
     def configurations(self) -> list[Json]:
-        """manifests/webhooks.yaml, with this webhook's address in place of the Service."""
+        """manifests/base/webhooks.yaml, with this webhook's address in place of the Service."""
         found: list[Json] = list(yaml.safe_load_all((MANIFESTS / "webhooks.yaml").read_text("utf-8")))
         for hook in (hook for configuration in found for hook in configuration["webhooks"]):
             path = hook["clientConfig"]["service"]["path"]

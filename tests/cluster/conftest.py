@@ -69,7 +69,7 @@ def team(control_plane: ControlPlane, namespace: str) -> Team:
 
 @pytest.fixture(scope="session")
 def account(control_plane: ControlPlane) -> Path:
-    """A kubeconfig of the webhook's own account, with the rights of manifests/rbac.yaml and no others."""
+    """A kubeconfig of the webhook's own account, with the rights of manifests/base/rbac.yaml and no others."""
     control_plane.kubectl("apply", *(f"--filename={MANIFESTS / name}.yaml" for name in ("namespace", "rbac")))
     return control_plane.kubeconfig_for(ACCOUNT)
 

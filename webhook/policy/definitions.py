@@ -1,4 +1,4 @@
-"""The CustomResourceDefinitions of our kinds, as manifests/crds has them, and their schemas for editors, as schemas/
+"""The CustomResourceDefinitions of our kinds, as manifests/base/crds has them, and their schemas for editors, as schemas/
 has them."""
 
 import json

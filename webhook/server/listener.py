@@ -55,6 +55,7 @@ class Server:
         self._lame_duck_s = lame_duck_s
         self._certificate_check_s = certificate_check_s
         self._draining = False
+        metrics.ready.set_function(lambda: self._readiness(verbose=False)[0])
         self._exit = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
@@ -122,7 +123,7 @@ class Server:
         app.router.add_get("/livez", _alive)
         app.router.add_get("/readyz", self._readyz)
 
-    async def _readyz(self, http: web.Request) -> web.Response:
+    def _readiness(self, *, verbose: bool) -> tuple[bool, str]:
         found = checks(
             self._worlds,
             self._certificate,
@@ -130,7 +131,10 @@ class Server:
             draining=self._draining,
             now=time.time(),
         )
-        ready, text = readiness(found, verbose="verbose" in http.query)
+        return readiness(found, verbose=verbose)
+
+    async def _readyz(self, http: web.Request) -> web.Response:
+        ready, text = self._readiness(verbose="verbose" in http.query)
         return web.Response(text=text, status=HTTPStatus.OK if ready else HTTPStatus.SERVICE_UNAVAILABLE)
 
     async def _scrape(self, _: web.Request) -> web.Response:

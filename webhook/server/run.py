@@ -86,7 +86,7 @@ async def run(settings: Settings) -> None:
         ports = {"port": server.port, "probe_port": server.probe_port, "metrics_port": server.metrics_port}
         _log.info("listening", extra={"facts": {**ports, "pid": os.getpid()}})
         if settings.fleet is None:
-            await _serve_cluster(settings, worlds, admission, server, signalled)
+            await _serve_cluster(settings, worlds, admission, server, metrics, signalled)
         else:
             admission.fn = without_kopf(admission_handlers())
             gc.freeze()  # as the reflector does with the nodes that it follows
@@ -114,7 +114,12 @@ def _followed(settings: Settings, policies: LivePolicies) -> PolicyFiles:
 
 
 async def _serve_cluster(
-    settings: Settings, worlds: Worlds, admission: Admission, server: Server, signalled: asyncio.Event
+    settings: Settings,
+    worlds: Worlds,
+    admission: Admission,
+    server: Server,
+    metrics: Metrics,
+    signalled: asyncio.Event,
 ) -> None:
     over = asyncio.Event()
     handlers = admission_handlers()
@@ -123,6 +128,7 @@ async def _serve_cluster(
     standings = Standings(access.client, lambda kind: following.path_of_own(kind), lease)
     following = Following(access.client, worlds, settings.loaded, standings.tell)
     files = _followed(settings, following.policies)
+    metrics.leader.set_function(lambda: lease.held)
     lease.start()
     standings.start()
     lookup = Lookup(access.client, following.path_of, references)

@@ -68,6 +68,7 @@ async def test_a_replica_is_unready_until_policies_and_namespaces_have_been_seen
     worlds.name({})
     worlds.rule(Rules())
     assert (await serving.get("/readyz"))[0] == 200
+    assert await serving.metric("samestep_ready") == 1
 
 
 async def test_a_broken_object_of_ours_is_told_and_the_server_stays_ready(serve: Serve) -> None:
@@ -92,6 +93,7 @@ async def test_before_the_first_list_a_server_is_unready_and_says_why(serve: Ser
         "[-]handlers failed: kopf has not found out the cluster's kinds yet",
         "not ready",
     ]
+    assert await serving.metric("samestep_ready") == 0
     worlds.trouble("nodes", "nodes not followed since 2026-01-01T00:00:00+00:00: 403 nodes is forbidden")
     assert "[-]fleet failed: nodes not followed since" in (await serving.get("/readyz"))[1]
     assert (await serving.get("/livez"))[0] == 200
