@@ -88,7 +88,8 @@ def start_webhook(
         return bool(ports) and _is_ready(ports[0]["probe_port"])
 
     processes.wait(name, ready, timeout_s=_READY_S)
-    return Webhook(*(ports[0][name] for name in ("port", "probe_port", "metrics_port")), ca_file.read_bytes())
+    told = ports[0]
+    return Webhook(told["port"], told["probe_port"], told["metrics_port"], ca_file.read_bytes())
 
 
 def register(cluster: ControlPlane, webhook: Webhook, kinds: Collection[str] = tuple(HANDLERS)) -> None:
