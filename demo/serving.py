@@ -71,15 +71,20 @@ def start_webhook(
 ) -> Webhook:
     """Starts `samestep serve OPTION…` under `name` and waits until it is ready; port 0 is any that is free.
 
-    Its CA goes into `folder`. Raises ProcessError.
+    Its CA goes into `folder`, unless it is kept in the cluster by --own-certificates. Raises ProcessError.
     """
+    own = "--own-certificates" in options
     ca_file = folder / f"{name}-ca.pem"
     log = processes.log(name)
     seen = log.stat().st_size if log.exists() else 0
-    address = ("--host=127.0.0.1", f"--port={port}", f"--probe-port={probe_port}", f"--metrics-port={metrics_port}")
-    processes.start(
-        name, [sys.executable, "-m", "webhook.cli", "serve", *address, f"--ca-out={ca_file}", "--lame-duck=0", *options]
+    address = (
+        "--host=127.0.0.1",
+        f"--port={port}",
+        f"--probe-port={probe_port}",
+        f"--metrics-port={metrics_port}",
+        *(() if own else (f"--ca-out={ca_file}",)),
     )
+    processes.start(name, [sys.executable, "-m", "webhook.cli", "serve", *address, "--lame-duck=0", *options])
     ports: list[Json] = []
 
     def ready() -> bool:
@@ -89,7 +94,8 @@ def start_webhook(
 
     processes.wait(name, ready, timeout_s=_READY_S)
     told = ports[0]
-    return Webhook(told["port"], told["probe_port"], told["metrics_port"], ca_file.read_bytes())
+    ca = b"" if own else ca_file.read_bytes()
+    return Webhook(told["port"], told["probe_port"], told["metrics_port"], ca)
 
 
 def register(cluster: ControlPlane, webhook: Webhook, kinds: Collection[str] = tuple(HANDLERS)) -> None:

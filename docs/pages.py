@@ -24,6 +24,7 @@ from webhook.catalog.additions import Accelerator
 from webhook.catalog.codes import codes
 from webhook.cli import main as program
 from webhook.cluster.handlers import STAGES
+from webhook.cluster.keeper import Keeper
 from webhook.cluster.world import Worlds
 from webhook.fleet.build import build_fleet
 from webhook.fleet.nodes import read_node
@@ -135,8 +136,8 @@ def _policy() -> str:
         "# Policies, pools, exceptions and their tests",
         "Group and version are `samestep.dev/v1alpha1`. A field that is not listed here is an error. The same "
         "manifests are files and, but for `PolicyTest`, custom resources: their definitions are in "
-        "[manifests/base/crds](../../manifests/base/crds). Editors take the JSON Schemas in [schemas](../../schemas) by a "
-        "comment in the first line: `# yaml-language-server: $schema=../schemas/trainingpolicy_v1alpha1.json`.",
+        "[manifests/base/crds](../../manifests/base/crds). Editors take the JSON Schemas in [schemas](../../schemas) "
+        "by a comment in the first line: `# yaml-language-server: $schema=../schemas/trainingpolicy_v1alpha1.json`.",
         _kind(
             TrainingPolicy,
             "Files, or a directory of files, are what `--policies` of the commands takes; `samestep serve` follows "
@@ -419,7 +420,12 @@ def _scrape() -> str:
     assert node is not None
     fleet = build_fleet([node], taken_at=0.0)
     _, cert, key = self_signed(("localhost",))
-    metrics = Metrics(Worlds(Policy(), fleet), ServingCertificate.of(cert, key), "")
+    certificate = ServingCertificate.of(cert, key)
+    certificate.authority_expires_at = certificate.expires_at
+    metrics = Metrics(Worlds(Policy(), fleet), certificate, "")
+    keeper = Keeper("", lambda: None, "")
+    keeper.repairs["MutatingWebhookConfiguration", "edited"] += 1
+    metrics.keep(keeper)
     unreadable = Request(Kind("batch", "v1", "Job"), "CREATE", {"spec": "?"})
     outcome = review(unreadable, World(fleet, Policy()))
     metrics.count(outcome, 0.0)

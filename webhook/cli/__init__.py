@@ -16,6 +16,7 @@ from webhook.cli.schema import schema
 from webhook.cli.serve import serve
 from webhook.cli.size import size
 from webhook.cli.test import test
+from webhook.cli.uninstall import uninstall
 from webhook.cli.webhooks import webhooks
 
 _SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
@@ -27,7 +28,24 @@ def main() -> None:
     """Keeps every GPU training job on one GPU model."""
 
 
-for command in (catalog, check, completion, explain, fleet, init, lint, render, schema, serve, size, test, webhooks):
+_COMMANDS = (
+    catalog,
+    check,
+    completion,
+    explain,
+    fleet,
+    init,
+    lint,
+    render,
+    schema,
+    serve,
+    size,
+    test,
+    uninstall,
+    webhooks,
+)
+
+for command in _COMMANDS:
     # Its own too: click keeps the help option of a command's first call, with or without the group.
     command.context_settings.update(_SETTINGS)
     main.add_command(command)

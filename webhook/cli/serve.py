@@ -24,6 +24,15 @@ _PORT = click.IntRange(0, 65535)
 @click.option("--cert", type=_FILE, help="Serving certificate, PEM; followed as it is replaced.")
 @click.option("--key", type=_FILE, help="Its key.")
 @click.option("--ca-out", type=_FILE, help="Without --cert: where to write the CA of the certificate that is made.")
+@click.option(
+    "--own-certificates",
+    is_flag=True,
+    help="Make certificates, keep them in a Secret that replicas share, and keep the webhook configurations right.",
+)
+@click.option("--client-ca", type=_FILE, help="Serve only who shows a certificate of these authorities, PEM; followed.")
+@click.option(
+    "--client-name", "client_names", multiple=True, help="With --client-ca: only who is called this. Repeatable."
+)
 @click.option("--kubeconfig", type=_FILE, help="Which kubeconfig to use.  [default: the pod's service account]")
 @click.option("--context", help="Which context of it.")
 @click.option(
@@ -53,6 +62,8 @@ def serve(
     cert: Path | None,
     key: Path | None,
     ca_out: Path | None,
+    client_ca: Path | None,
+    client_names: tuple[str, ...],
     kubeconfig: Path | None,
     context: str | None,
     files: tuple[Path, ...],
@@ -60,12 +71,18 @@ def serve(
     lame_duck: float | None,
     log_format: str,
     log_level: str,
+    *,
+    own_certificates: bool,
 ) -> None:
     """Run the admission webhook."""
     if (cert is None) != (key is None):
         raise click.UsageError("--cert and --key go together")
     if cert is not None and ca_out is not None:
         raise click.UsageError("--ca-out goes with a certificate that is made, not with --cert")
+    if own_certificates and (cert is not None or ca_out is not None or files):
+        raise click.UsageError("--own-certificates goes with neither --cert nor --ca-out nor --fleet")
+    if client_names and client_ca is None:
+        raise click.UsageError("--client-name goes with --client-ca")
     if files and (kubeconfig is not None or context is not None):
         raise click.UsageError("--fleet takes the place of a cluster")
     loaded = files_from(policies)
@@ -96,6 +113,9 @@ def serve(
         cert=cert,
         key=key,
         ca_out=ca_out,
+        own_certificates=own_certificates,
+        client_ca=client_ca,
+        client_names=frozenset(client_names),
         access=Access(kubeconfig, context),
         fleet=known,
         read_fleet=lambda labels: read(labels)[0],

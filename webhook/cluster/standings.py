@@ -96,7 +96,7 @@ class Standings:
         await client.send("PATCH", f"{path}/status", {**head, "status": status}, query, form)
         self._written[_uid(obj)] = status
         if not standing.ready and _told(_ready_of(obj)) != _told(status["conditions"][0]):
-            event = _event(standing, self._lease.identity)
+            event = warning_event(obj, standing.reason, standing.message, self._lease.identity)
             await client.send("POST", f"/api/v1/namespaces/{event['metadata']['namespace']}/events", event)
 
     def _wanted(self, standing: Standing) -> dict[str, Any] | None:
@@ -150,8 +150,9 @@ def _told(condition: Mapping[str, Any] | None) -> tuple[object, ...]:
     return tuple((condition or {}).get(field) for field in ("status", "reason", "message"))
 
 
-def _event(standing: Standing, identity: str) -> dict[str, Any]:
-    metadata, now = standing.object["metadata"], _now()
+def warning_event(obj: Mapping[str, Any], reason: str, message: str, identity: str) -> dict[str, Any]:
+    """An Event for people about an object, to be created in the namespace that it names."""
+    metadata, now = obj["metadata"], _now()
     namespace = metadata.get("namespace", "")
     about = {field: metadata[field] for field in ("name", "uid", "resourceVersion") if field in metadata}
     return {
@@ -160,14 +161,14 @@ def _event(standing: Standing, identity: str) -> dict[str, Any]:
         # Events of objects of the cluster belong into this namespace.
         "metadata": {"generateName": f"{metadata['name']}.", "namespace": namespace or "default"},
         "involvedObject": {
-            "apiVersion": standing.object["apiVersion"],
-            "kind": standing.object["kind"],
+            "apiVersion": obj["apiVersion"],
+            "kind": obj["kind"],
             **({"namespace": namespace} if namespace else {}),
             **about,
         },
         "type": "Warning",
-        "reason": standing.reason,
-        "message": standing.message[:_LONGEST_EVENT],
+        "reason": reason,
+        "message": message[:_LONGEST_EVENT],
         "source": {"component": _OWNER},
         "reportingComponent": _OWNER,
         "reportingInstance": identity,

@@ -3,6 +3,7 @@
 import asyncio
 import ssl
 import time
+from collections.abc import Iterator
 from contextlib import AsyncExitStack, suppress
 from http import HTTPStatus
 from typing import Self
@@ -29,7 +30,8 @@ class ListenError(Exception):
 class Server:
     """Listens as long as its `async with` block, or until `close`.
 
-    `host` is an address or name to bind, empty for all interfaces. Entering raises ListenError.
+    `host` is an address or name to bind, empty for all interfaces. With `client_names` only who has one of them in the
+    certificate that it shows is answered by the handlers. Entering raises ListenError.
     """
 
     def __init__(
@@ -45,6 +47,7 @@ class Server:
         metrics_port: int,
         lame_duck_s: float = 0,
         certificate_check_s: float = _CERTIFICATE_CHECK_S,
+        client_names: frozenset[str] = frozenset(),
     ) -> None:
         self._admission = admission
         self._worlds = worlds
@@ -54,6 +57,7 @@ class Server:
         self._probe_port, self._metrics_port = probe_port, metrics_port
         self._lame_duck_s = lame_duck_s
         self._certificate_check_s = certificate_check_s
+        self._client_names = client_names
         self._draining = False
         metrics.ready.set_function(lambda: self._readiness(verbose=False)[0])
         self._exit = AsyncExitStack()
@@ -105,9 +109,14 @@ class Server:
 
     def _all(self) -> web.Application:
         app = web.Application(client_max_size=self._admission.limits.body_bytes)
-        app.router.add_post("/admit/{id}", self._admission.answer)
+        app.router.add_post("/admit/{id}", self._answer)
         self._add_probes(app)
         return app
+
+    async def _answer(self, http: web.Request) -> web.StreamResponse:
+        if self._client_names and not self._client_names & set(_names(http)):
+            raise web.HTTPForbidden(text="the client certificate is of nobody who is served here\n")
+        return await self._admission.answer(http)
 
     def _probes(self) -> web.Application:
         app = web.Application()
@@ -142,6 +151,13 @@ class Server:
 
     async def _follow_certificate(self) -> None:
         await self._certificate.follow(every_s=self._certificate_check_s)
+
+
+def _names(http: web.Request) -> Iterator[str]:
+    """What the certificate that the client has shown calls it: its common names and DNS names."""
+    shown = http.get_extra_info("peercert") or {}
+    yield from (value for part in shown.get("subject", ()) for name, value in part if name == "commonName")
+    yield from (value for kind, value in shown.get("subjectAltName", ()) if kind == "DNS")
 
 
 async def _alive(_: web.Request) -> web.Response:

@@ -15,9 +15,11 @@ from uuid import uuid4
 from webhook.cluster.access import Access
 from webhook.cluster.following import Following
 from webhook.cluster.handlers import admission_handlers, with_fallback, without_kopf
+from webhook.cluster.keeper import Keeper
 from webhook.cluster.lease import Lease
 from webhook.cluster.lookup import Lookup
 from webhook.cluster.operator import run_operator
+from webhook.cluster.own_certificates import OwnCertificates
 from webhook.cluster.policies import LivePolicies
 from webhook.cluster.policy_files import PolicyFiles
 from webhook.cluster.standings import Standings
@@ -41,7 +43,9 @@ _HOSTS = ("localhost", "127.0.0.1", "::1", "samestep.samestep-system.svc")
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """`host` empty: all interfaces. Without `cert` and `key` a pair is made, and its authority written to `ca_out`.
+    """`host` empty: all interfaces. Without `cert` and `key` a pair is made, its authority written to `ca_out`; with
+    `own_certificates` it is kept in a Secret, and the webhook configurations are kept right. With `client_ca` only who
+    shows a certificate of it is served, and with `client_names` only who has one of these names in it.
     With a `fleet` there is no cluster; `read_fleet` makes it again, by the node labels that policies say name GPU
     models. `loaded` is what `policies`, which are followed, have come to at first."""
 
@@ -53,6 +57,9 @@ class Settings:
     cert: Path | None = None
     key: Path | None = None
     ca_out: Path | None = None
+    own_certificates: bool = False
+    client_ca: Path | None = None
+    client_names: frozenset[str] = frozenset()
     access: Access = field(default_factory=Access)
     fleet: Fleet | None = None
     read_fleet: Callable[[tuple[str, ...]], Fleet] | None = None
@@ -79,6 +86,7 @@ async def run(settings: Settings) -> None:
         probe_port=settings.probe_port,
         metrics_port=settings.metrics_port,
         lame_duck_s=settings.lame_duck_s,
+        client_names=settings.client_names,
     )
     signalled = asyncio.Event()
     _take_signals(signalled)
@@ -86,7 +94,7 @@ async def run(settings: Settings) -> None:
         ports = {"port": server.port, "probe_port": server.probe_port, "metrics_port": server.metrics_port}
         _log.info("listening", extra={"facts": {**ports, "pid": os.getpid()}})
         if settings.fleet is None:
-            await _serve_cluster(settings, worlds, admission, server, metrics, signalled)
+            await _serve_cluster(settings, worlds, metrics, certificate, admission, server, signalled)
         else:
             admission.fn = without_kopf(admission_handlers())
             gc.freeze()  # as the reflector does with the nodes that it follows
@@ -116,21 +124,31 @@ def _followed(settings: Settings, policies: LivePolicies) -> PolicyFiles:
 async def _serve_cluster(
     settings: Settings,
     worlds: Worlds,
+    metrics: Metrics,
+    certificate: ServingCertificate,
     admission: Admission,
     server: Server,
-    metrics: Metrics,
     signalled: asyncio.Event,
 ) -> None:
     over = asyncio.Event()
     handlers = admission_handlers()
     access = settings.access
-    lease = Lease(access.client, _namespace(), f"{socket.gethostname()}_{uuid4().hex[:8]}", lambda: standings.look())
+    lease = Lease(access.client, _namespace(), f"{socket.gethostname()}_{uuid4().hex[:8]}", lambda: lead())
+    own = _own_certificates(settings, worlds, metrics, certificate, lease)
     standings = Standings(access.client, lambda kind: following.path_of_own(kind), lease)
     following = Following(access.client, worlds, settings.loaded, standings.tell)
     files = _followed(settings, following.policies)
+
+    def lead() -> None:
+        standings.look()
+        if own is not None:
+            own.look()
+
     metrics.leader.set_function(lambda: lease.held)
     lease.start()
     standings.start()
+    if own is not None:
+        own.start()
     lookup = Lookup(access.client, following.path_of, references)
     admission.surround = lookup.world
     operator = asyncio.create_task(
@@ -147,6 +165,9 @@ async def _serve_cluster(
     waiting = asyncio.create_task(signalled.wait())
     await asyncio.wait((operator, waiting), return_when=asyncio.FIRST_COMPLETED)
     waiting.cancel()
+    if own is not None:
+        # Who takes us away takes the Secret too, and it is not to be made again.
+        await own.stop()
     # The nodes are followed and kopf goes on until the last request is answered.
     await server.drain()
     await server.close()
@@ -154,6 +175,18 @@ async def _serve_cluster(
     await operator
     await asyncio.gather(lookup.close(), files.stop(), standings.stop())
     await lease.stop()
+
+
+def _own_certificates(
+    settings: Settings, worlds: Worlds, metrics: Metrics, certificate: ServingCertificate, lease: Lease
+) -> OwnCertificates | None:
+    """None where the certificates are somebody else's: then nothing is written."""
+    if not settings.own_certificates:
+        return None
+    keeper = Keeper(_namespace(), lambda: None if worlds.awaited else worlds.kinds, lease.identity)
+    metrics.keep(keeper)
+    connect, serve, trouble = settings.access.client, certificate.replace, worlds.trouble
+    return OwnCertificates(connect, _namespace(), lease, keeper, serve, trouble)
 
 
 def _namespace() -> str:
@@ -171,7 +204,7 @@ def _take_signals(signalled: asyncio.Event) -> None:
 
 def _certificate(settings: Settings) -> ServingCertificate:
     if settings.cert is not None and settings.key is not None:
-        return ServingCertificate(settings.cert, settings.key)
+        return ServingCertificate(settings.cert, settings.key, clients=settings.client_ca)
     hosts = dict.fromkeys((*_HOSTS, settings.host) if settings.host not in ("", "::", "0.0.0.0") else _HOSTS)  # noqa: S104
     ca_pem, cert_pem, key_pem = self_signed(tuple(hosts))
     if settings.ca_out is not None:
@@ -179,7 +212,7 @@ def _certificate(settings: Settings) -> ServingCertificate:
             settings.ca_out.write_bytes(ca_pem)
         except OSError as error:
             raise CertificateError(f"{settings.ca_out}: {error.strerror}") from error
-    return ServingCertificate.of(cert_pem, key_pem)
+    return ServingCertificate.of(cert_pem, key_pem, clients=settings.client_ca, awaited=settings.own_certificates)
 
 
 def _version() -> str:
