@@ -142,8 +142,8 @@ def _policy() -> str:
         "# Policies, pools, exceptions, profiles and tests",
         "Group and version are `samestep.dev/v1alpha1`. A field that is not listed here is an error. The same "
         "manifests are files and, but for `PolicyTest`, custom resources: their definitions are in "
-        "[manifests/crds](../../manifests/crds). Editors take the JSON Schemas in [schemas](../../schemas) by a "
-        "comment in the first line: `# yaml-language-server: $schema=../schemas/trainingpolicy_v1alpha1.json`.",
+        "[manifests/base/crds](../../manifests/base/crds). Editors take the JSON Schemas in [schemas](../../schemas) "
+        "by a comment in the first line: `# yaml-language-server: $schema=../schemas/trainingpolicy_v1alpha1.json`.",
         _kind(
             TrainingPolicy,
             "Files, or a directory of files, are what `--policies` of the commands takes; `samestep serve` follows "
@@ -462,7 +462,7 @@ def _events() -> str:
         "[How to change policies live](../how-to/change-policies-live.md) says.",
         "## Where there are none",
         "The server needs the right to create Events and, for those on jobs, to list and watch each kind "
-        "(`manifests/rbac.yaml`). A kind that it may not watch costs only itself, and `/readyz?verbose` on the probe "
+        "(`manifests/base/rbac.yaml`). A kind that it may not watch costs only itself, and `/readyz?verbose` on the probe "
         "port says so; one that comes later is taken up within half a minute, with what was created of it before. "
         "`samestep_events_total` counts what became of them. With `--fleet` there is no cluster to write to.",
     )
@@ -473,8 +473,8 @@ def _metrics() -> str:
     return page(
         "webhook/server/metrics.py",
         "# Metrics",
-        "At `/metrics` of the probe port, in the text format of Prometheus. No label holds the name of a job, a "
-        "namespace or a user. Gauges are read at the moment of the scrape.",
+        "At `/metrics` of the port for metrics (9090), in the text format of Prometheus. No label holds the name of a "
+        "job, a namespace or a user. Gauges are read at the moment of the scrape.",
         table(("metric", "type", "labels", "meaning"), map(_metric, families)),
     )
 

@@ -1,4 +1,4 @@
-"""Events on jobs and on namespaces, by two replicas with the rights of manifests/rbac.yaml and no others."""
+"""Events on jobs and on namespaces, by two replicas with the rights of manifests/base/rbac.yaml and no others."""
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress

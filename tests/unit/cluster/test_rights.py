@@ -1,4 +1,4 @@
-"""The rights of manifests/rbac.yaml, which say no more and no less than what is asked of the API server."""
+"""The rights of manifests/base/rbac.yaml, which say no more and no less than what is asked of the API server."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from webhook.cluster.jobs import watched
 from webhook.cluster.world import Worlds
 from webhook.model.policy import Policy
 
-MANIFEST = Path(__file__).parents[3] / "manifests" / "rbac.yaml"
+MANIFEST = Path(__file__).parents[3] / "manifests" / "base" / "rbac.yaml"
 
 
 def allowed(kind: str, verb: str) -> set[tuple[str, str]]:
@@ -37,5 +37,5 @@ def test_objects_without_jobs_of_their_own_are_not_watched() -> None:
     assert not kinds & {"cronjobs", "workflows", "appwrappers", "trainingruntimes", "deployments"}
 
 
-def test_events_are_all_that_may_be_created_in_the_whole_cluster() -> None:
-    assert allowed("ClusterRole", "create") == {("", "events")}
+def test_events_and_profiles_are_all_that_may_be_created_in_the_whole_cluster() -> None:
+    assert allowed("ClusterRole", "create") == {("", "events"), ("samestep.dev", "trainingprofiles")}
