@@ -13,7 +13,9 @@ from webhook.answer.wording import one_line
 WIDTH = 120
 """Columns, where there is no terminal that says how many."""
 _NARROWEST = 60
-_NUMBERS = frozenset({"PODS", "AT LEAST", "IN ALL", "NODES", "LEFT OUT", "THERE", "NOW", "LOW", "LIKELY", "HIGH"})
+_NUMBERS = frozenset(
+    {"PODS", "AT LEAST", "IN ALL", "NODES", "LEFT OUT", "THERE", "NOW", "LOW", "LIKELY", "HIGH", "JOBS"}
+)
 _LONGEST = 200
 
 
