@@ -23,7 +23,7 @@ from webhook.intake.pods import PodError, read_pod
 from webhook.model.job import TrainingJob
 from webhook.model.pods import Pod
 from webhook.model.policy import FleetShown, Language, Policy, ValidationAction
-from webhook.model.request import Kind, Object, Stage, User
+from webhook.model.request import Kind, Object, Request, Stage, User
 from webhook.model.verdict import Review, Verdict
 from webhook.model.workload import Children, Workload, Workloads
 from webhook.model.world import World
@@ -53,12 +53,13 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Owned:
-    """A job and the pods that are its own, however many controllers stand between them; bare pods of one group are one
-    job, told by the oldest."""
+    """A job and the pods that are its own, however many controllers stand `between` them; bare pods of one group are
+    one job, told by the oldest."""
 
     document: Document
     kind: Kind
     pods: tuple[Object, ...]
+    between: tuple[Object, ...] = ()
 
     @property
     def namespace(self) -> str:
@@ -67,6 +68,15 @@ class Owned:
     @property
     def name(self) -> str:
         return _text(_metadata(self.document.object).get("name"))
+
+    def owns(self, obj: Object) -> bool:
+        """Whether its controller, or one between it and its pods, made this object."""
+        owner = _controller(obj)
+        if owner is None or _text(_metadata(obj).get("namespace")) != self.namespace:
+            return False
+        kind, name = owner
+        ours = ((_kind_of(one), _text(_metadata(one).get("name"))) for one in (self.document.object, *self.between))
+        return any((kind.group, kind.kind, name) == (one.group, one.kind, named) for one, named in ours)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,26 +92,43 @@ class Audited:
     story: Story | None = None
 
 
-def jobs_in(seen: Seen) -> tuple[Owned, ...]:
-    """The jobs that are neither finished nor being deleted, by namespace and name. What a decided job's controller made
-    is its own; what serves is left out, and so is what only holds jobs that are still to be created."""
+def jobs_in(seen: Seen, *, ended: bool = False) -> tuple[Owned, ...]:
+    """The jobs, by namespace and name; those that have finished or are being deleted only where `ended` is asked for.
+    What a decided job's controller made is its own; what serves is left out, and so is what only holds jobs that are
+    still to be created."""
     kinds = seen.world.kinds
     assert kinds is not None
     objects = _Objects(seen.documents, kinds)
-    pods: dict[tuple[str, ...], list[Object]] = defaultdict(list)
+    parts: dict[tuple[str, ...], list[Object]] = defaultdict(list)
     tops: dict[tuple[str, ...], Document] = {}
     for one in objects.known:
-        if (workload := objects.workload_of(one.object)) is None or workload.wraps or finished(one.object):
+        workload, top = objects.workload_of(one.object), objects.top_of(one)
+        if top is None or workload is None or workload.wraps or workload.serves:
             continue
-        top = objects.top_of(one)
-        if top is None or _metadata(top.object).get("deletionTimestamp") or finished(top.object):
+        if not ended and (_is_over(one.object) or _is_over(top.object)):
             continue
         key = _key_of(top, objects)
         tops[key] = min(tops.get(key, top), top, key=_age)
-        if _is_pod(one.object):
-            pods[key].append(one.object)
-    found = (Owned(top, _kind_of(top.object), tuple(pods[key])) for key, top in tops.items())
+        if _is_pod(one.object) or one is not top:
+            parts[key].append(one.object)
+    found = (_owned(top, parts[key]) for key, top in tops.items())
     return tuple(sorted(found, key=lambda one: (one.namespace, one.name, str(one.kind))))
+
+
+def _owned(top: Document, parts: Iterable[Object]) -> Owned:
+    pods = tuple(one for one in parts if _is_pod(one))
+    between = tuple(one for one in parts if not _is_pod(one))
+    return Owned(top, _kind_of(top.object), pods, between)
+
+
+def audit_request(owned: Owned, now: float) -> Request:
+    """What is asked of a job that is there."""
+    return replace(
+        creation_of(owned.document.object),
+        stage=Stage.AUDIT,
+        now=now,
+        user=_CONTROLLER if _controller(owned.document.object) else User(),
+    )
 
 
 class Auditor:
@@ -115,14 +142,8 @@ class Auditor:
 
     def judge(self, owned: Owned) -> Audited | None:
         """None where it is none of our business: it has no devices, or serves, or is under no policy."""
-        request = replace(
-            creation_of(owned.document.object),
-            stage=Stage.AUDIT,
-            now=self._now,
-            user=_CONTROLLER if _controller(owned.document.object) else User(),
-        )
         heard = Listener()
-        outcome = review(request, self._without(owned), heard)
+        outcome = review(audit_request(owned, self._now), self.without(owned, self._world), heard)
         job, story = outcome.job, heard.story(outcome)
         if job is None or not job.device_roles or outcome.because:
             return None
@@ -133,18 +154,18 @@ class Auditor:
         found = tuple(_found(outcome, left_to_queue=to_queue))
         return Audited(owned, outcome, _state(job, where), where, found, story)
 
-    def _without(self, owned: Owned) -> World:
-        """The world as if its own pods were not there: they take nothing from it."""
-        fleet, usage = self._world.fleet, self._seen.known.usage
+    def without(self, owned: Owned, world: World) -> World:
+        """This world of the same cluster as if the job's own pods were not there: they take nothing from it."""
+        fleet, usage = world.fleet, self._seen.known.usage
         if fleet.free is None or not owned.pods:
-            return self._world
+            return world
         own = list({pod.uid: pod for one in owned.pods for pod in self._taking(one)}.values())
         busy: set[str] = set()
         try:
             for pod in own:
                 busy |= usage.change(pod, None)
             without = changed_fleet(fleet, {}, used=usage.used, busy=busy)
-            return replace(self._world, fleet=without, queued=usage.queued)
+            return replace(world, fleet=without, queued=usage.queued)
         finally:
             for pod in own:
                 usage.change(None, pod)
@@ -289,6 +310,10 @@ def _controller(obj: Object) -> tuple[Kind, str] | None:
 def _kind_of(obj: Object) -> Kind:
     group, _, version = obj["apiVersion"].rpartition("/")
     return Kind(group, version, obj["kind"])
+
+
+def _is_over(obj: Object) -> bool:
+    return finished(obj) or bool(_metadata(obj).get("deletionTimestamp"))
 
 
 def _is_pod(obj: Object) -> bool:

@@ -47,6 +47,13 @@ _LOOKED_UP = (
     ("karpenter.sh", "nodepools"),
 )
 """What decisions look up, by group and plural."""
+_TELLING = (
+    ("", "events"),
+    ("kueue.x-k8s.io", "workloads"),
+    ("scheduling.volcano.sh", "podgroups"),
+    ("scheduling.x-k8s.io", "podgroups"),
+)
+"""What says why a job waits."""
 _BY_NAME = (
     # What the template patches of a TrainJob are called differs by version.
     Collection(
@@ -70,11 +77,14 @@ class Served(NamedTuple):
 
     @property
     def path(self) -> str:
-        return f"/api/{self.version}/{self.plural}" if not self.group else f"{self._of_group}/{self.plural}"
+        return f"{self._of_group}/{self.plural}"
+
+    def path_in(self, namespace: str) -> str:
+        return f"{self._of_group}/namespaces/{namespace}/{self.plural}"
 
     @property
     def _of_group(self) -> str:
-        return f"/apis/{self.group}/{self.version}"
+        return f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -110,8 +120,9 @@ def seen_in(files: Sequence[Path], fleets: Sequence[Path], policies: Path | None
     return _seen(documents, problems, _files(policies), ())
 
 
-def seen_live(kubeconfig: Path | None, context: str | None, policies: Path | None) -> Seen:
-    """What a cluster holds now; a file of `policies` goes before an object of the same name. Raises ClickException."""
+def seen_live(kubeconfig: Path | None, context: str | None, policies: Path | None, *, told_of: str = "") -> Seen:
+    """What a cluster holds now; a file of `policies` goes before an object of the same name. With what queues and
+    controllers say of the jobs in the namespace `told_of`. Raises ClickException."""
     files = _files(policies)
 
     async def look(client: "Client") -> tuple[list[Document], list[Unreadable], list[Served]]:
@@ -133,6 +144,10 @@ def seen_live(kubeconfig: Path | None, context: str | None, policies: Path | Non
         looked_up = [one for group, plural in _LOOKED_UP if (one := await discovery.find(group, plural))]
         for path in dict.fromkeys(one.path for one in (*looked_up, *served)):
             await take(Collection(path, optional=path != "/api/v1/nodes"))
+        for group, plural in _TELLING if told_of else ():
+            if one := await discovery.find(group, plural):
+                items = await listed(client, Collection(one.path_in(told_of), optional=True))
+                found.extend(Document(_place(item), item) for item in items or ())
         for named in _BY_NAME:
             found.extend(Document(_place(item), item) for item in await listed(client, named) or ())
         return found, problems, served
@@ -189,7 +204,7 @@ class _Discovery:
     async def jobs(self, kinds: Workloads) -> AsyncIterator[Served]:
         for entry in kinds.reviewed:
             if not entry.wraps and (one := await self.find(entry.group, entry.plural, entry.versions)):
-                yield one
+                yield one._replace(kind=entry.kind)
 
     async def _versions_of(self, group: str) -> list[str]:
         if not group:
