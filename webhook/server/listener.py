@@ -112,7 +112,8 @@ class Server:
         return app
 
     def _add_probes(self, app: web.Application) -> None:
-        app.router.add_get("/healthz", _alive)
+        app.router.add_get("/livez", _alive)
+        app.router.add_get("/healthz", _alive)  # what it is called where people look first
         app.router.add_get("/readyz", self._readyz)
 
     async def _readyz(self, http: web.Request) -> web.Response:

@@ -27,6 +27,7 @@ async def test_a_ready_server_says_so_on_both_ports(serve: Serve) -> None:
     serving = await serve()
 
     for probe in (False, True):
+        assert await serving.get("/livez", probe=probe) == (200, "alive\n")
         assert await serving.get("/healthz", probe=probe) == (200, "alive\n")
         assert await serving.get("/readyz", probe=probe) == (200, "ready\n")
 
