@@ -4,6 +4,7 @@ import sys
 
 import click
 
+from webhook.cli.audit import audit
 from webhook.cli.catalog import catalog
 from webhook.cli.check import check
 from webhook.cli.completion import completion, for_kubectl
@@ -29,6 +30,7 @@ def main() -> None:
 
 
 _COMMANDS = (
+    audit,
     catalog,
     check,
     completion,

@@ -191,6 +191,9 @@ class ApiServer:
 
     def _discovery(self, path: str) -> web.Response:
         match path.split("/"):
+            case ["", "api", "v1"]:
+                core = [one for one in self.collections if one.startswith("/api/v1/")]
+                return web.json_response({"resources": [{"name": one.rpartition("/")[2]} for one in core]})
             case ["", "apis", group]:
                 versions = list(dict.fromkeys(one.split("/")[3] for one in self._of(f"/apis/{group}/")))
                 if versions:
