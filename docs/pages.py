@@ -462,8 +462,9 @@ def _events() -> str:
         "[How to change policies live](../how-to/change-policies-live.md) says.",
         "## Where there are none",
         "The server needs the right to create Events and, for those on jobs, to list and watch each kind "
-        "(`manifests/base/rbac.yaml`). A kind that it may not watch costs only itself, and `/readyz?verbose` on the "
-        "probe port says so; one that comes later is taken up within half a minute, with what was created of it before. "
+        "(`manifests/base/rbac.yaml`). A kind that it may not watch costs only itself, and `/readyz?verbose` on the"
+        " probe "
+        "port says so; one that comes later is taken up within half a minute, with what was created of it before. "
         "`samestep_events_total` counts what became of them. With `--fleet` there is no cluster to write to.",
     )
 

@@ -7,8 +7,9 @@ import click
 from rich.table import Table
 
 from webhook.answer.document import document
+from webhook.answer.evidence import evidence
 from webhook.answer.message import why_not
-from webhook.answer.wording import gib, need
+from webhook.answer.wording import gib, need, phrase
 from webhook.cli.check import consequences, verdict
 from webhook.cli.printing import cut, put, table, wrapped
 from webhook.decision.landing import Landing, Step
@@ -52,6 +53,7 @@ _TREATMENTS = {
 }
 _GATES = {
     Out.MEMORY: "has the memory",
+    Out.RAN_OUT: "no earlier run ran out of memory there",
     Out.UNREACHABLE: "every role can land on it",
     Out.UNWISHED: "is what was asked for",
     Out.QUOTA: "its queue may hold the whole gang there",
@@ -64,6 +66,7 @@ _CRITERIA = {
     Criterion.LARGEST_UNLIKELY: "the largest, where none fits by the likely figure",
     Criterion.HIGH: "fits at the high end, with headroom",
     Criterion.NOW: "the whole gang is free now",
+    Criterion.RAN_WELL: "earlier runs ended well there",
     Criterion.MOST_FREE: "most devices free now (there, where that is not known)",
     Criterion.BEST_FIT: "least memory that fits (BestFit)",
     Criterion.LARGEST: "most memory (Largest)",
@@ -131,7 +134,10 @@ def _told(story: Story) -> Iterator[str | Table]:
         yield f"Demand: {need(review.demand) or 'not known'}"
         if story.parts:
             yield _parts(story)
-        yield from (f"- {one}" for one in review.demand.assumptions)
+        yield from (f"- {phrase(one)}" for one in review.demand.assumptions)
+    if runs := evidence(review):
+        yield ""
+        yield f"Earlier runs, {runs}"
     if review.decision.pool.candidates:
         yield ""
         yield f"Candidates (usable is memory less the policy's reserve of {review.policy.reserve_mib:g} MiB):"

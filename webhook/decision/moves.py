@@ -68,6 +68,10 @@ class Denial:
         found = [one for one in self.review.decision.pool.candidates if one.out == reasons]
         return sorted(found, key=lambda one: (-one.usable_mib, one.model.name))
 
+    def lacking(self) -> list[Candidate]:
+        """The candidates that are out for memory and nothing else, by figures or as runs showed."""
+        return [*self.out_for(Out.MEMORY), *self.out_for(Out.RAN_OUT)]
+
     def need(self, batch: int | None = None, says: Says = ()) -> Demand:
         """What each rank would need with another micro-batch, and with a trainer that is told this."""
         key = (batch, says)
@@ -111,13 +115,13 @@ class _Smaller(NamedTuple):
 
 
 def _batch(denial: Denial) -> Iterator[Proposal]:
-    for one in denial.out_for(Out.MEMORY):
+    for one in denial.lacking():
         if (smaller := _smaller(denial, one)) and smaller.kind != "batch_alone":
             yield Proposal(smaller.kind, smaller.facts, _operations(smaller.changes))
 
 
 def _batch_alone(denial: Denial) -> Iterator[Proposal]:
-    for one in denial.out_for(Out.MEMORY):
+    for one in denial.lacking():
         if (smaller := _smaller(denial, one)) and smaller.kind == "batch_alone":
             yield Proposal(smaller.kind, smaller.facts, _operations(smaller.changes))
 
@@ -143,11 +147,14 @@ def _smaller(denial: Denial, one: Candidate, says: Says = ()) -> _Smaller | None
 
 
 def _times(denial: Denial, batch: int, one: Candidate, says: Says) -> int | None:
-    """The least divisor of the batch by which it fits this model: at the high end with headroom, else at the low."""
+    """The least divisor of the batch by which it fits this model: at the high end with headroom, else at the low. Where
+    runs ran out and no figure says how much less is needed, the least there is."""
     most = one.usable_mib / denial.headroom
     comfortable = largest(lambda smaller: _at_most(denial.need(smaller, says).high_mib, most), batch - 1)
     # What fits at the high end fits at the low.
     fitting = comfortable or largest(lambda smaller: denial.fits(denial.need(smaller, says), one), batch - 1)
+    if one.ran_out is not None and not denial.review.demand.known:
+        fitting = batch - 1
     divisors = [k for k in range(2, min(batch, _MOST_DIVISORS) + 1) if batch % k == 0]
     return next((k for k in divisors if batch // k <= fitting), None)
 
@@ -159,7 +166,7 @@ def _at_most(mib: float | None, limit: float) -> bool:
 def _told(remedy: Remedy, denial: Denial) -> Iterator[Proposal]:
     """The trainer told to need less; and where that is not enough, with a smaller batch."""
     # What does not fit the largest fits no other.
-    largest_out = next(iter(denial.out_for(Out.MEMORY)), None)
+    largest_out = next(iter(denial.lacking()), None)
     if largest_out is None or not denial.estimated:
         return
     switches = denial.switches(remedy)
@@ -245,7 +252,7 @@ def _fewer_pods(denial: Denial) -> Iterator[Proposal]:
 
 def _more_devices(denial: Denial) -> Iterator[Proposal]:
     """Where ranks share what they hold: twice as many of them or more, in more pods, or in one pod that is alone."""
-    job, out = denial.job, denial.out_for(Out.MEMORY)
+    job, out = denial.job, denial.lacking()
     if not out or not denial.estimated:
         return
     role = _most_pods(job)

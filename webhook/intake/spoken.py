@@ -200,4 +200,6 @@ def _containers(roles: Sequence[RawRole], unset: Mapping[Pointer, tuple[str, ...
             for index, container in enumerate(objects(role.pod, part, role.spec)):
                 at, name = (*role.spec, part, index), container.get("name")
                 known = name if isinstance(name, str) else ""
-                yield Container(role.name, known, at, at in unset, unset.get(at, ()))
+                said = container.get("terminationMessagePolicy")
+                termination = said if isinstance(said, str) else "" if said is None else None
+                yield Container(role.name, known, at, at in unset, unset.get(at, ()), termination)

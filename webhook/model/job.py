@@ -320,13 +320,15 @@ class Program:
 @dataclass(frozen=True, slots=True)
 class Container:
     """A container of a role. `read`: its command line and environment were looked at. `unset` are the environment
-    variables whose value is not in the object; `envFrom[0]` stands for whatever that brings in."""
+    variables whose value is not in the object; `envFrom[0]` stands for whatever that brings in. `termination` is its
+    terminationMessagePolicy, empty where none is set, None where that is no text."""
 
     role: str
     name: str
     at: Pointer
     read: bool
     unset: tuple[str, ...] = ()
+    termination: str | None = ""
 
 
 def _nowhere(_: str) -> Sequence[Slot]:

@@ -5,10 +5,14 @@ Memory is MiB of one device, times are seconds since the epoch. Models are named
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from enum import StrEnum
 from types import MappingProxyType
 
 from webhook.model.demand import Demand
+
+_LAST_S = 253_402_300_799
+"""The last second of the year 9999, beyond which a date cannot be told."""
 
 
 class Allocator(StrEnum):
@@ -100,29 +104,60 @@ NO_PROFILES = Profiles()
 
 
 @dataclass(frozen=True, slots=True)
+class RanOut:
+    """Devices of a model, each with so much memory, ran out of it: the last time, and how many times in a row.
+
+    `profile` is the object that says so, `job` what it happened to, and `micro_batch` the smaller one of a neighbour
+    whose run that was; None: a run of the recipe itself.
+    """
+
+    at: float
+    job: str
+    times: int
+    memory_mib: float
+    profile: str = ""
+    micro_batch: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Fits:
-    """A run of the recipe ended well on a model: how many did, and when the last."""
+    """Runs ended well on devices of a model, each with so much memory: how many did, and when the last.
+
+    `profile` and `micro_batch` as in RanOut, of a neighbour the larger one. `since`: devices have run out of memory
+    since then, once, which is not enough to put the model out.
+    """
 
     runs: int
     at: float
+    memory_mib: float
+    profile: str = ""
+    micro_batch: int | None = None
+    since: RanOut | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Lessons:
-    """What profiles teach about one job.
+    """What profiles teach about one job. Models are named by the catalog's one form of all spellings of a product.
 
-    `fits` and `out` are facts of runs, by product: these go before whatever is declared. A product is in one of them at
-    most. `demand` is what peaks, or a neighbour's line, come to; None where they say nothing. `profile` is the name of
-    the profile that all this rests on, empty where there is none, and `mixed` what the ranks of each model were seen to
-    wait in runs over several.
+    `fits` and `out` are facts of runs: the recipe's own go before whatever is declared, and those of neighbours put
+    nothing out. A product is in one of them at most.
+    `demand` is what peaks come to, or the line through those of neighbours with the micro-batches in `batches`; None
+    where they say nothing. `mixed` is the fraction of the time that the ranks of each model were seen to wait in runs
+    over several. `demand_from` names the profiles that the demand rests on; facts name their own.
     """
 
     recipe: Recipe | None = None
-    profile: str = ""
     fits: Mapping[str, Fits] = field(default_factory=dict)
-    out: Mapping[str, OutOfMemory] = field(default_factory=dict)
+    out: Mapping[str, RanOut] = field(default_factory=dict)
     demand: Demand | None = None
+    demand_from: tuple[str, ...] = ()
+    batches: tuple[int, ...] = ()
     mixed: Mapping[str, float] = field(default_factory=dict)
 
 
 NO_LESSONS = Lessons()
+
+
+def day(at: float) -> str:
+    """The day of a time, in UTC, as messages tell it."""
+    return datetime.fromtimestamp(min(max(at, 0), _LAST_S), UTC).strftime("%Y-%m-%d")

@@ -8,6 +8,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from webhook.answer.evidence import used
 from webhook.cluster.keeper import Keeper
 from webhook.cluster.policies import FILES, KINDS
 from webhook.cluster.world import Worlds
@@ -41,6 +42,12 @@ class Metrics:
             "samestep_exceptions_used",
             "Times that a TrainingPolicyException made a difference; code is empty for a job out of scope.",
             ("policy", "code"),
+            registry=registry,
+        )
+        self._profiles = Counter(
+            "samestep_profiles_used",
+            "Reviews in which earlier runs had a part, by what they showed: fits, out (of memory), peak, slope.",
+            ("fact",),
             registry=registry,
         )
         self._duration = Histogram(
@@ -93,6 +100,8 @@ class Metrics:
             self._would_be.labels(stage, review.would_be.value, review.policy.name).inc()
         for use in review.exceptions:
             self._exceptions.labels(use.policy, use.code).inc()
+        for fact in used(review):
+            self._profiles.labels(fact).inc()
         self._duration.labels(stage).observe(duration_s)
         if review.request.stage is Stage.MUTATE and not review.request.dry_run:
             self._count_mixed(review)
