@@ -127,6 +127,23 @@ def _review(request: Request, world: World, depth: int = 0, tell: Tell = untold)
     )
 
 
+def learnable(request: Request, world: World) -> tuple[TrainingJob, tuple[Policy, ...]] | None:
+    """The job that an object is, with the policies that decide it, for whoever observes how it runs; None where it is
+    left alone. Pure; never raises on any object."""
+    found = candidates(request, world)
+    reading = found[0] if found else NOBODY
+    job = _read(request, request.object, world, reading)
+    ruling = rule(found, request, job if isinstance(job, TrainingJob) else None, world)
+    if not ruling.policies:
+        return None
+    if ruling.steering.config_maps is not reading.config_maps:
+        job = _read(request, request.object, world, ruling.steering)
+    if not isinstance(job, TrainingJob) or ignored(job, ruling.steering):
+        return None
+    left_alone = scope(job, ruling.steering).treatment is Treatment.NONE
+    return None if left_alone else (job, ruling.policies)
+
+
 def _lessons(job: TrainingJob, policy: Policy, request: Request, world: World) -> Lessons:
     """What earlier runs teach of a job that is decided; of another nobody asks."""
     if not world.profiles or scope(job, policy).treatment is Treatment.NONE or job.child_of is not None:

@@ -11,6 +11,7 @@ from webhook.cli.completion import completion, for_kubectl
 from webhook.cli.explain import explain
 from webhook.cli.fleet import fleet
 from webhook.cli.init import init
+from webhook.cli.learn import learn
 from webhook.cli.lint import lint
 from webhook.cli.render import render
 from webhook.cli.schema import schema
@@ -37,6 +38,7 @@ _COMMANDS = (
     explain,
     fleet,
     init,
+    learn,
     lint,
     render,
     schema,

@@ -44,6 +44,14 @@ _PORT = click.IntRange(0, 65535)
 )
 @policies_option("Directory or file with TrainingPolicies, pools, exceptions and accelerators; followed as it changes.")
 @click.option(
+    "--observe/--no-observe",
+    default=True,
+    help="Learn from runs: write TrainingProfiles, where the cluster has them.  [default: observe]",
+)
+@click.option("--prometheus", help="URL of the Prometheus that knows what devices hold; without it, only ends count.")
+@click.option("--prometheus-token-file", type=_FILE, help="File with the bearer token for it; read for each question.")
+@click.option("--prometheus-ca-file", type=_FILE, help="Authorities of its certificate, PEM.  [default: the system's]")
+@click.option(
     "--lame-duck",
     type=click.FloatRange(0),
     help="Seconds to serve on after SIGTERM, while unready.  [default: 10; 0 with --fleet]",
@@ -68,6 +76,10 @@ def serve(
     context: str | None,
     files: tuple[Path, ...],
     policies: Path | None,
+    observe: bool,  # noqa: FBT001 - click passes it by name
+    prometheus: str | None,
+    prometheus_token_file: Path | None,
+    prometheus_ca_file: Path | None,
     lame_duck: float | None,
     log_format: str,
     log_level: str,
@@ -85,8 +97,11 @@ def serve(
         raise click.UsageError("--client-name goes with --client-ca")
     if files and (kubeconfig is not None or context is not None):
         raise click.UsageError("--fleet takes the place of a cluster")
+    if files and prometheus is not None:
+        raise click.UsageError("--prometheus goes with a cluster, not with --fleet")
     loaded = files_from(policies)
     # kopf and the clients take most of a second to import; the other commands do without them.
+    from webhook.cli.monitoring import endpoint
     from webhook.cluster.access import Access, AccessError
     from webhook.server.listener import ListenError
     from webhook.server.logs import configure_logs
@@ -122,6 +137,8 @@ def serve(
         read_fleet=lambda labels: read(labels).fleet,
         policies=policies,
         loaded=loaded,
+        observe=observe,
+        prometheus=endpoint(prometheus, prometheus_token_file, prometheus_ca_file),
     )
     try:
         asyncio.run(run(settings))

@@ -58,7 +58,7 @@ class CreatedJobs:
         if len(self._waiting) >= _MOST_WAITING:
             self._events.drop("more jobs come than can be reviewed once more")
             return
-        self._waiting.append(_request(event))
+        self._waiting.append(request_of(event))
         self._some.set()
 
     def _is_ours(self, event: JobEvent) -> bool:
@@ -90,7 +90,7 @@ class CreatedJobs:
             self._events.write(event_on(request.object, told, self._events.identity, once=True))
 
 
-def _request(event: JobEvent) -> Request:
+def request_of(event: JobEvent) -> Request:
     """The request that would create it now. Who created it is not known any more."""
     metadata, kind = event.object["metadata"], event.kind
     namespace = metadata.get("namespace", "")

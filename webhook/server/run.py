@@ -22,10 +22,12 @@ from webhook.cluster.jobs import JobWatch
 from webhook.cluster.keeper import Keeper
 from webhook.cluster.lease import Lease
 from webhook.cluster.lookup import Lookup
+from webhook.cluster.observer import Observer
 from webhook.cluster.operator import run_operator
 from webhook.cluster.own_certificates import OwnCertificates
 from webhook.cluster.policies import LivePolicies
 from webhook.cluster.policy_files import PolicyFiles
+from webhook.cluster.prometheus import Endpoint, Prometheus
 from webhook.cluster.standings import Standings
 from webhook.cluster.world import Worlds
 from webhook.intake.references import references
@@ -52,7 +54,8 @@ class Settings:
     `own_certificates` it is kept in a Secret, and the webhook configurations are kept right. With `client_ca` only who
     shows a certificate of it is served, and with `client_names` only who has one of these names in it.
     With a `fleet` there is no cluster, and `profiles` are what earlier runs taught; `read_fleet` makes it again, by the
-    node labels that policies say name GPU models. `loaded` is what the `policies`, which are followed, are at first."""
+    node labels that policies say name GPU models. `loaded` is what `policies`, which are followed, have come to at
+    first. `observe`: runs are learned from; `prometheus` knows what their devices hold."""
 
     host: str
     port: int
@@ -71,6 +74,8 @@ class Settings:
     read_fleet: Callable[[tuple[str, ...]], Fleet] | None = None
     policies: Path | None = None
     loaded: Loaded = NO_FILES
+    observe: bool = True
+    prometheus: Endpoint | None = None
 
 
 async def run(settings: Settings) -> None:
@@ -160,8 +165,18 @@ async def _serve_cluster(
     denials = Denials(events)
     admission.heard = denials.hear
     created = CreatedJobs(worlds, lookup.world, events)
-    jobs = JobWatch(access.client, lambda: lease.held, lambda: worlds.kinds, (created.see,), worlds.trouble)
-    for one in (lease, standings, *((own,) if own else ()), events, denials, created, jobs):
+    observer = Observer(
+        access.client,
+        lambda: lease.held,
+        worlds,
+        lookup.world,
+        Prometheus(settings.prometheus) if settings.prometheus else None,
+        observe=settings.observe,
+    )
+    metrics.show(observer.tally)
+    subscribers = (created.see, observer.take)
+    jobs = JobWatch(access.client, lambda: lease.held, lambda: worlds.kinds, subscribers, worlds.trouble)
+    for one in (lease, standings, *((own,) if own else ()), events, denials, created, observer, jobs):
         one.start()
     operator = asyncio.create_task(
         run_operator(
@@ -186,6 +201,7 @@ async def _serve_cluster(
     over.set()
     await operator
     await asyncio.gather(files.stop(), standings.stop(), denials.stop(), jobs.stop(), created.stop())
+    await observer.stop()
     await asyncio.gather(lookup.close(), events.stop())
     await lease.stop()
 

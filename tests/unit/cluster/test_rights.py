@@ -37,5 +37,5 @@ def test_objects_without_jobs_of_their_own_are_not_watched() -> None:
     assert not kinds & {"cronjobs", "workflows", "appwrappers", "trainingruntimes", "deployments"}
 
 
-def test_events_and_profiles_are_all_that_may_be_created_in_the_whole_cluster() -> None:
+def test_events_and_what_runs_teach_are_all_that_may_be_created_in_the_whole_cluster() -> None:
     assert allowed("ClusterRole", "create") == {("", "events"), ("samestep.dev", "trainingprofiles")}
