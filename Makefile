@@ -87,11 +87,19 @@ bench: $(READY) ## review() at 10 to 10,000 nodes and reading 100 KiB, beside js
 	$(BIN)/python -m tests.bench.read
 	$(BIN)/python -m tests.bench.fleet
 	$(BIN)/python -m tests.bench.policies
+	$(BIN)/python -m tests.bench.stages
 
 .PHONY: bench-cluster
 bench-cluster: controlplane ## Our mutating call beside a null webhook in Go; the first list of 10,000 nodes
 	$(BIN)/python -m tests.bench.cluster
 	$(BIN)/python -m tests.bench.first_sync
+
+.PHONY: bench-peers
+bench-peers: controlplane ## Samestep beside Gatekeeper, Kyverno, native policies and a null webhook (builds these once; 20 minutes)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --group bench
+	$(BIN)/python -m controlplane build-peers
+	$(BIN)/python -m tests.bench.peers --out peers.json
+	$(BIN)/python -m tests.bench.peers_report peers.json
 
 .PHONY: clean
 clean: ## Remove the environment and caches inside the clone
