@@ -49,7 +49,7 @@ test-controllers: controlplane ## Jobs of each kind on the real controllers of t
 	$(BIN)/python -m pytest tests/controllers
 
 .PHONY: test-load
-test-load: controlplane ## A stream of jobs on the real scheduler: who waits for what, and how long (2 minutes)
+test-load: controlplane ## A stream of jobs on the real scheduler: who waits for what, and how long (2 to 4 minutes)
 	$(BIN)/python -m pytest -s tests/load
 
 .PHONY: mutate-policies
