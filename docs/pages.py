@@ -15,6 +15,7 @@ from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 from pydantic import BaseModel
 
+from docs.dependencies import dependencies_page
 from docs.examples import examples_in
 from docs.kinds import kind_pages
 from docs.markdown import code, page, table
@@ -57,6 +58,7 @@ def pages() -> dict[str, str]:
         "cli.md": _cli(),
         **_codes(Language.EN),
         **_codes(Language.KO),
+        "dependencies.md": dependencies_page(),
         **kind_pages(),
         "launchers.md": _launchers(),
         "metrics.md": _metrics(),

@@ -5,6 +5,7 @@ import sys
 import click
 
 from webhook.cli.audit import audit
+from webhook.cli.bundle import bundle_command
 from webhook.cli.catalog import catalog
 from webhook.cli.check import check
 from webhook.cli.completion import completion, for_kubectl
@@ -27,7 +28,22 @@ def main() -> None:
     """Keeps every GPU training job on one GPU model."""
 
 
-for command in (audit, catalog, check, completion, explain, fleet, init, lint, schema, serve, size, test, webhooks):
+for command in (
+    audit,
+    bundle_command,
+    catalog,
+    check,
+    completion,
+    explain,
+    fleet,
+    init,
+    lint,
+    schema,
+    serve,
+    size,
+    test,
+    webhooks,
+):
     # Its own too: click keeps the help option of a command's first call, with or without the group.
     command.context_settings.update(_SETTINGS)
     main.add_command(command)

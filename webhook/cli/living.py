@@ -81,13 +81,15 @@ class Living:
     without_pin: bool
 
 
-def living(seen: Seen, named: str, namespace: str) -> Living:
-    """What there is to say of `TYPE/NAME`, as kubectl takes it. Raises NotThereError."""
+def living(seen: Seen, named: str, namespace: str, now: float | None = None) -> Living:
+    """What there is to say of `TYPE/NAME`, as kubectl takes it; `now` is in seconds since the epoch, None the clock's.
+    Raises NotThereError."""
+    now = time.time() if now is None else now
     owned = _find(seen, named, namespace)
-    auditor = Auditor(seen)
+    auditor = Auditor(seen, now)
     audited = auditor.judge(owned)
     job, entry = _read(owned, seen)
-    request = audit_request(owned, time.time())
+    request = audit_request(owned, now)
     bare = _unpinned(owned.document.object, job) if job is not None else None
     if bare is not None:
         request = replace(request, object=bare)
