@@ -34,7 +34,7 @@ from webhook.model.finding import Finding
 from webhook.model.fleet import Model
 from webhook.model.policy import Language, Policy
 from webhook.model.request import Kind, Request
-from webhook.model.verdict import Decision, Straggler, Verdict
+from webhook.model.verdict import Decision, ExceptionUse, Straggler, Verdict
 from webhook.model.workload import Workload
 from webhook.model.world import World
 from webhook.policy.accelerator_pool import AcceleratorPool
@@ -120,7 +120,8 @@ def _cli() -> str:
         "webhook/cli",
         "# Command line",
         "Exit status of every command: 0 it worked, 2 wrong usage or input that could not be read; 1 where "
-        "`samestep check` denies a job, `samestep test` is not as expected, or `samestep lint` finds an error. "
+        "`samestep check` denies a job, `samestep audit` finds one, `samestep test` is not as expected, "
+        "`samestep lint` finds an error, or what `samestep bundle` wrote is decided otherwise than the live job. "
         "As a plugin of kubectl the program is `kubectl samestep`.",
         *(f"## {ctx.command_path}\n\n```text\n{_help(ctx)}\n```" for ctx in contexts),
     )
@@ -428,6 +429,8 @@ def _scrape() -> str:
     slow, fast = Model("slow", "slow", ""), Model("fast", "fast", "")
     mixed = Decision(Verdict.ADMIT, findings=(Finding("SST306"),), straggler=Straggler(slow, fast, 0.0, 50.0, 1.0))
     metrics.count(replace(outcome, decision=mixed), 0.0)
+    used = (ExceptionUse("a", "b/c", "SST201"),)
+    metrics.count(replace(outcome, would_be=Verdict.DENY, exceptions=used), 0.0)
     metrics.handler_runs.labels(next(iter(STAGES))).inc()
     metrics.http_responses.labels(200).inc()
     return metrics.text().decode()
