@@ -15,6 +15,7 @@ from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 from pydantic import BaseModel
 
+from docs.dependencies import dependencies_page
 from docs.examples import examples_in
 from docs.kinds import kind_pages
 from docs.markdown import code, page, table
@@ -38,7 +39,7 @@ from webhook.model.finding import Finding
 from webhook.model.fleet import Model
 from webhook.model.policy import Language, Policy
 from webhook.model.request import Kind, Request
-from webhook.model.verdict import Decision, Straggler, Verdict
+from webhook.model.verdict import Decision, ExceptionUse, Straggler, Verdict
 from webhook.model.workload import Workload
 from webhook.model.world import World
 from webhook.policy.accelerator_pool import AcceleratorPool
@@ -63,6 +64,7 @@ def pages() -> dict[str, str]:
         "cli.md": _cli(),
         **_codes(Language.EN),
         **_codes(Language.KO),
+        "dependencies.md": dependencies_page(),
         "events.md": _events(),
         **kind_pages(),
         "launchers.md": _launchers(),
@@ -125,7 +127,8 @@ def _cli() -> str:
         "webhook/cli",
         "# Command line",
         "Exit status of every command: 0 it worked, 2 wrong usage or input that could not be read; 1 where "
-        "`samestep check` denies a job, `samestep test` is not as expected, or `samestep lint` finds an error. "
+        "`samestep check` denies a job, `samestep audit` finds one, `samestep test` is not as expected, "
+        "`samestep lint` finds an error, or what `samestep bundle` wrote is decided otherwise than the live job. "
         "As a plugin of kubectl the program is `kubectl samestep`.",
         *(f"## {ctx.command_path}\n\n```text\n{_help(ctx)}\n```" for ctx in contexts),
     )
@@ -505,6 +508,8 @@ def _scrape() -> str:
     slow, fast = Model("slow", "slow", ""), Model("fast", "fast", "")
     mixed = Decision(Verdict.ADMIT, findings=(Finding("SST306"),), straggler=Straggler(slow, fast, 0.0, 50.0, 1.0))
     metrics.count(replace(outcome, decision=mixed), 0.0)
+    used = (ExceptionUse("a", "b/c", "SST201"),)
+    metrics.count(replace(outcome, would_be=Verdict.DENY, exceptions=used), 0.0)
     metrics.handler_runs.labels(next(iter(STAGES))).inc()
     metrics.http_responses.labels(200).inc()
     metrics.events.labels(Outcome.WRITTEN.value).inc()

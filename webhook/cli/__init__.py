@@ -5,6 +5,7 @@ import sys
 import click
 
 from webhook.cli.audit import audit
+from webhook.cli.bundle import bundle_command
 from webhook.cli.catalog import catalog
 from webhook.cli.check import check
 from webhook.cli.completion import completion, for_kubectl
@@ -32,6 +33,7 @@ def main() -> None:
 
 _COMMANDS = (
     audit,
+    bundle_command,
     catalog,
     check,
     completion,

@@ -134,10 +134,10 @@ def audit_request(owned: Owned, now: float) -> Request:
 class Auditor:
     """Judges jobs one by one, each in the world without its own pods."""
 
-    def __init__(self, seen: Seen) -> None:
+    def __init__(self, seen: Seen, now: float | None = None) -> None:
         self._seen = seen
         self._world = _denying(seen.world)
-        self._now = time.time()
+        self._now = time.time() if now is None else now
         self._claims = _claims_by_pod(seen.documents)
 
     def judge(self, owned: Owned) -> Audited | None:

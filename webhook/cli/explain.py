@@ -1,6 +1,8 @@
 """`samestep explain`: what a finding code means, what is read of a job, from where, and how it is decided, or what of a
 job that is there."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -8,6 +10,7 @@ import click
 from webhook.answer.code_page import code_page
 from webhook.answer.examples import examples
 from webhook.catalog.codes import codes
+from webhook.cli.bundling import BundleError, opened
 from webhook.cli.documents import Unreadable, parse_all
 from webhook.cli.explained import listing, show
 from webhook.cli.living import NotThereError, living, living_document, show_living
@@ -35,6 +38,7 @@ from webhook.model.policy import Language
     "Manifests or AdmissionReviews, YAML or JSON; - is standard input. Repeatable.",
 )
 @fleet_option("Nodes to decide on, as `samestep check` takes them. Repeatable.")
+@click.option("--bundle", "bundled", type=click.Path(path_type=Path), help="What `samestep bundle` wrote.")
 @click.option("-n", "--namespace", default="default", show_default=True, help="Namespace of TYPE/NAME.")
 @cluster_options
 @policies_option()
@@ -46,6 +50,7 @@ def explain(
     what: str | None,
     files: tuple[Path, ...],
     fleets: tuple[Path, ...],
+    bundled: Path | None,
     namespace: str,
     kubeconfig: Path | None,
     context: str | None,
@@ -58,11 +63,18 @@ def explain(
     With TYPE/NAME, as kubectl takes it: tell of a job in a cluster what pins it, why it waits, where its pods are, how
     it can be moved, and how it would be decided now. With -f as well, of a job in a dump of a cluster.
 
+    With --bundle: the same of the job in a debug bundle, decided again as it was.
+
     With -f: show what is read of each job in the files, from where, and what is not read and why. With --fleet as well:
     how the job is decided, step by step.
 
     Exit status: 0 whatever the verdicts, 2 something could not be read, or there is no such job.
     """
+    if bundled is not None:
+        if what is not None or files or fleets or kubeconfig or context or policies or language is not None:
+            raise click.UsageError("--bundle holds all that there is: only -o goes with it")
+        _explain_bundle(ctx, bundled, output)
+        return
     if what is not None and "/" in what:
         if language is not None:
             raise click.UsageError("--lang goes with CODE: jobs are told in English")
@@ -100,9 +112,25 @@ def explain(
     click.echo(code_page(found, examples(language).get(found.code, ""), language))
 
 
-def _explain_living(ctx: click.Context, seen: Seen, named: str, namespace: str, output: str) -> None:
+def _explain_bundle(ctx: click.Context, path: Path, output: str) -> None:
     try:
-        one = living(seen, named, namespace)
+        found = opened(path)
+    except BundleError as error:
+        raise click.UsageError(str(error)) from None
+    if found.manifest is None:
+        _explain_living(ctx, found.seen, found.named, found.namespace, output, now=found.now)
+        return
+    request = replace(request_of(found.manifest), now=found.now)
+    explained = Reader(found.seen.world, decided=True).explained(request)
+    _put([(found.manifest.source, explained)], found.seen.problems, output)
+    ctx.exit(2 if found.seen.problems else 0)
+
+
+def _explain_living(
+    ctx: click.Context, seen: Seen, named: str, namespace: str, output: str, *, now: float | None = None
+) -> None:
+    try:
+        one = living(seen, named, namespace, now)
     except NotThereError as error:
         click.echo(f"Error: {error}", err=True)
         ctx.exit(2)
@@ -134,10 +162,14 @@ def _explain_files(
             except NotAReview as error:
                 field, _, fault = str(error).partition(": ")
                 problems.append(Unreadable(one.source, fault, field))
-    if output == "text":
-        show(found)
-        for problem in problems:
-            click.echo(f"unreadable: {problem}", err=True)
-    else:
-        click.echo(dumped(listing(found, problems), output))
+    _put(found, problems, output)
     ctx.exit(2 if problems else 0)
+
+
+def _put(found: Sequence[tuple[str, Explained]], problems: Sequence[Unreadable], output: str) -> None:
+    if output != "text":
+        click.echo(dumped(listing(found, problems), output))
+        return
+    show(found)
+    for problem in problems:
+        click.echo(f"unreadable: {problem}", err=True)

@@ -24,7 +24,7 @@ from webhook.intake.read import read_job
 from webhook.model.job import PinRecord, TrainingJob
 from webhook.model.placement import Pointer
 from webhook.model.request import Object
-from webhook.model.verdict import Candidate
+from webhook.model.verdict import Candidate, Verdict, named
 from webhook.model.workload import Workload
 
 _TERMS = ("affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms")
@@ -81,13 +81,15 @@ class Living:
     without_pin: bool
 
 
-def living(seen: Seen, named: str, namespace: str) -> Living:
-    """What there is to say of `TYPE/NAME`, as kubectl takes it. Raises NotThereError."""
-    owned = _find(seen, named, namespace)
-    auditor = Auditor(seen)
+def living(seen: Seen, asked_for: str, namespace: str, now: float | None = None) -> Living:
+    """What there is to say of `TYPE/NAME`, as kubectl takes it; `now` is in seconds since the epoch, None the clock's.
+    Raises NotThereError."""
+    now = time.time() if now is None else now
+    owned = _find(seen, asked_for, namespace)
+    auditor = Auditor(seen, now)
     audited = auditor.judge(owned)
     job, entry = _read(owned, seen)
-    request = audit_request(owned, time.time())
+    request = audit_request(owned, now)
     bare = _unpinned(owned.document.object, job) if job is not None else None
     if bare is not None:
         request = replace(request, object=bare)
@@ -95,7 +97,7 @@ def living(seen: Seen, named: str, namespace: str) -> Living:
     ended = finished(owned.document.object)
     return Living(
         owned=owned,
-        asked_for=named,
+        asked_for=asked_for,
         ended=ended,
         pinned=_pinned(job),
         audited=audited,
@@ -174,8 +176,8 @@ def living_document(one: Living) -> dict[str, Any]:
     }
 
 
-def _find(seen: Seen, named: str, namespace: str) -> Owned:
-    kind, _, name = named.partition("/")
+def _find(seen: Seen, asked_for: str, namespace: str) -> Owned:
+    kind, _, name = asked_for.partition("/")
     wanted = {(one.group, one.kind) for one in _kinds(seen) if kind.lower() in one.names}
     if not wanted:
         raise NotThereError(f'no kind of job is called "{kind}" here')
@@ -185,7 +187,7 @@ def _find(seen: Seen, named: str, namespace: str) -> Owned:
         ours = [owned.document.object, *owned.pods, *owned.between]
         if any((_group(one), one["kind"]) in wanted and one["metadata"].get("name") == name for one in ours):
             return owned
-    raise NotThereError(f"there is no {named} that can be a training job in namespace {namespace}")
+    raise NotThereError(f"there is no {asked_for} that can be a training job in namespace {namespace}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -364,6 +366,8 @@ def _moves(job: TrainingJob, entry: Workload, explained: Explained) -> Iterator[
     else:
         yield f"it has not started: change the {field}, and it is decided again"
     review = explained.review
+    if review is not None and review.verdict is Verdict.PIN and job.record is None and review.decision.models:
+        yield f"deleted and created again, it would be pinned to {named(review.decision.models)} now"
     for one in _others(review.decision.pool.candidates, review.decision.models) if review is not None else ():
         free = "" if one.devices_now is None else f" ({one.devices_now} of {one.devices} devices are free now)"
         wish = f'annotation {PREFIX}model: "{one.model.product}"'

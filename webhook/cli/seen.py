@@ -16,11 +16,13 @@ from webhook.cli.options import files_from
 from webhook.cli.surroundings import Offline
 from webhook.cli.worlds import whole_world
 from webhook.model.policy import Policy
+from webhook.model.request import Object
 from webhook.model.workload import Workloads
 from webhook.model.world import World
 from webhook.policy.common import common
 from webhook.policy.kinds import kinds_of
 from webhook.policy.load import Loaded
+from webhook.policy.objects import key_of
 from webhook.policy.settle import Settled, settle
 
 if TYPE_CHECKING:
@@ -97,13 +99,15 @@ class Served(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Seen:
     """`documents` are all objects that were found, `known` what of them makes the `world`. `served` are the kinds of
-    job that the cluster has; of a dump, none is known. `problems` say what could not be read."""
+    job that the cluster has; of a dump, none is known. `problems` say what could not be read. `ours` are the policies,
+    pools, exceptions and accelerators, of files too."""
 
     documents: tuple[Document, ...]
     world: World
     known: Offline
     problems: tuple[Unreadable, ...] = ()
     served: tuple[Served, ...] = ()
+    ours: tuple[Object, ...] = ()
 
 
 def cluster_options(command: Command) -> Command:
@@ -174,13 +178,16 @@ def _seen(
     world, known = whole_world([*ours, *found], settled.rules)
     faults = [one for one in settled.standings if one.reason == "Invalid"]
     broken = [Unreadable(_place(dict(one.object)), one.message) for one in faults]
-    return Seen((*ours, *found), world, known, (*problems, *broken, *known.problems), served)
+    of_files = {key: one.object for key, one in files.read.items()}
+    of_cluster = [one.object for one in found if _is_ours(one) and key_of(one.object) not in of_files]
+    whole = (*problems, *broken, *known.problems)
+    return Seen((*ours, *found), world, known, whole, served, (*of_files.values(), *of_cluster))
 
 
 def _settled(documents: Iterable[Document], files: Loaded) -> Settled:
     """The rules of the objects among these and of files, as a server has them."""
-    own = [one.object for one in documents if one.object["apiVersion"].startswith(f"{_OWN_GROUP}/")]
-    return settle([one for one in own if _name(one)], files, Settled(files.rules), time.time())
+    own = [one.object for one in documents if _is_ours(one) and _name(one.object)]
+    return settle(own, files, Settled(files.rules), time.time())
 
 
 class _Discovery:
@@ -237,6 +244,10 @@ class _Discovery:
 def _place(obj: dict[str, Any]) -> str:
     metadata = obj["metadata"]
     return f"{obj['kind']} {'/'.join(filter(None, (metadata.get('namespace'), metadata.get('name'))))}"
+
+
+def _is_ours(one: Document) -> bool:
+    return bool(one.object["apiVersion"].startswith(f"{_OWN_GROUP}/"))
 
 
 def _is(one: Document, kind: str) -> bool:
