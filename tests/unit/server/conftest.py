@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import aiohttp
@@ -98,6 +99,8 @@ async def running(
     port: int = 0,
     lame_duck_s: float = 0,
     certificate_check_s: float = 10,
+    client_names: frozenset[str] = frozenset(),
+    client: Path | None = None,
 ) -> AsyncIterator[Serving]:
     if certificate is None:
         trusted, cert, key = self_signed(["127.0.0.1"])
@@ -117,8 +120,12 @@ async def running(
         probe_port=0,
         lame_duck_s=lame_duck_s,
         certificate_check_s=certificate_check_s,
+        client_names=client_names,
     )
-    connector = aiohttp.TCPConnector(ssl=ssl.create_default_context(cadata=trusted.decode()))
+    context = ssl.create_default_context(cadata=trusted.decode())
+    if client is not None:
+        context.load_cert_chain(client)
+    connector = aiohttp.TCPConnector(ssl=context)
     async with server, aiohttp.ClientSession(connector=connector) as client:
         yield Serving(server, admission, worlds, client)
 
