@@ -100,7 +100,7 @@ async def running(
     lame_duck_s: float = 0,
     certificate_check_s: float = 10,
     client_names: frozenset[str] = frozenset(),
-    client: Path | None = None,
+    shows: Path | None = None,
 ) -> AsyncIterator[Serving]:
     if certificate is None:
         trusted, cert, key = self_signed(["127.0.0.1"])
@@ -123,8 +123,8 @@ async def running(
         client_names=client_names,
     )
     context = ssl.create_default_context(cadata=trusted.decode())
-    if client is not None:
-        context.load_cert_chain(client)
+    if shows is not None:
+        context.load_cert_chain(shows)
     connector = aiohttp.TCPConnector(ssl=context)
     async with server, aiohttp.ClientSession(connector=connector) as client:
         yield Serving(server, admission, worlds, client)

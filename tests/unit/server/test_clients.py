@@ -64,7 +64,7 @@ def serving_only(clients: Clients, client: Path | None, **options: Any) -> Abstr
     """A server for these clients, called by this one."""
     ca, cert, key = self_signed(["127.0.0.1"])
     certificate = ServingCertificate.of(cert, key, clients=clients.file)
-    return running(certificate=certificate, trusted=ca, client=client, **options)
+    return running(certificate=certificate, trusted=ca, shows=client, **options)
 
 
 async def test_who_shows_a_certificate_of_the_authority_is_served(clients: Clients) -> None:
