@@ -36,6 +36,7 @@ demo-cluster: controlplane ## The webhook in front of a real API server and sche
 test: $(READY) ## All tests, the real control plane included
 	$(BIN)/python -m pytest -n 2 --dist loadfile $(FAST)
 	-$(BIN)/python -m controlplane build
+	-$(BIN)/python -m controlplane build-monitoring
 	$(BIN)/python -m pytest -n 2 --dist loadfile tests/cluster
 
 .PHONY: test-fast

@@ -1,11 +1,11 @@
-"""`python -m controlplane build` and `build-controllers` fill the cache; `up` runs a control plane until Ctrl-C."""
+"""`build`, `build-monitoring` and `build-controllers` fill the cache; `up` runs a control plane until Ctrl-C."""
 
 import argparse
 import signal
 import sys
 from contextlib import suppress
 
-from controlplane.build import ControlPlaneError, artifact, build_all
+from controlplane.build import MONITORING, ControlPlaneError, artifact, build, build_all
 from controlplane.controllers import build_controllers
 from controlplane.nodes import demo_fleet
 from controlplane.rig import ControlPlane
@@ -15,12 +15,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m controlplane", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("build", help="build the programs that the cache lacks")
+    commands.add_parser("build-monitoring", help="build Prometheus and promtool if the cache lacks them")
     commands.add_parser("build-controllers", help="build the controllers that the cache lacks")
     commands.add_parser("up", help="run a control plane with the demo fleet until Ctrl-C")
     command = parser.parse_args().command
     try:
         if command == "build":
             build_all()
+        elif command == "build-monitoring":
+            build(MONITORING)
         elif command == "build-controllers":
             build_controllers()
         else:

@@ -76,6 +76,23 @@ GROUPS = (
             ),
         },
     ),
+    # Kinds of what is often installed beside us, and of which manifests/ has objects.
+    Group(
+        "neighbours",
+        files={
+            f"{plural}.yaml": (f"github.com/{module}", f"{folder}/{group}_{plural}.yaml")
+            for module, folder, group, plurals in (
+                ("cert-manager/cert-manager", "deploy/crds", "cert-manager.io", ("certificates", "issuers")),
+                (
+                    "prometheus-operator/prometheus-operator",
+                    "example/prometheus-operator-crd",
+                    "monitoring.coreos.com",
+                    ("servicemonitors", "prometheusrules"),
+                ),
+            )
+            for plural in plurals
+        },
+    ),
     Group("nullwebhook", {"nullwebhook": "samestep/controlplane/nullwebhook"}),
     Group("etcd", {"etcd": "go.etcd.io/etcd/server/v3"}),
     Group(
@@ -97,6 +114,12 @@ GROUPS = (
     ),
 )
 
+# Beside the control plane, not part of it: what reads the metrics, and what checks the alert rules.
+MONITORING = Group(
+    "prometheus",
+    {name: f"github.com/prometheus/prometheus/cmd/{name}" for name in ("prometheus", "promtool")},
+)
+
 
 def build_all() -> None:
     """Fills the cache with what it lacks. Raises GoUnavailableError, BuildError."""
@@ -105,11 +128,11 @@ def build_all() -> None:
 
 
 def artifact(name: str) -> Path:
-    """The path of a program or file of `GROUPS`, built first if the cache lacks it.
+    """The path of a program or file of `GROUPS` or `MONITORING`, built first if the cache lacks it.
 
     Raises GoUnavailableError, BuildError; KeyError for a name that no group has.
     """
-    for group in GROUPS:
+    for group in (*GROUPS, MONITORING):
         if name in group.artifacts:
             return build(group) / name
     raise KeyError(name)

@@ -136,7 +136,7 @@ def _policy() -> str:
         "# Policies, pools, exceptions and their tests",
         "Group and version are `samestep.dev/v1alpha1`. A field that is not listed here is an error. The same "
         "manifests are files and, but for `PolicyTest`, custom resources: their definitions are in "
-        "[manifests/crds](../../manifests/crds). Editors take the JSON Schemas in [schemas](../../schemas) by a "
+        "[manifests/base/crds](../../manifests/base/crds). Editors take the JSON Schemas in [schemas](../../schemas) by a "
         "comment in the first line: `# yaml-language-server: $schema=../schemas/trainingpolicy_v1alpha1.json`.",
         _kind(
             TrainingPolicy,
@@ -401,8 +401,8 @@ def _metrics() -> str:
     return page(
         "webhook/server/metrics.py",
         "# Metrics",
-        "At `/metrics` of the probe port, in the text format of Prometheus. No label holds the name of a job, a "
-        "namespace or a user. Gauges are read at the moment of the scrape.",
+        "At `/metrics` of the port for metrics (9090), in the text format of Prometheus. No label holds the name of a "
+        "job, a namespace or a user. Gauges are read at the moment of the scrape.",
         table(("metric", "type", "labels", "meaning"), map(_metric, families)),
     )
 

@@ -1,4 +1,4 @@
-"""What is followed of a real cluster, with the rights of manifests/rbac.yaml and no others."""
+"""What is followed of a real cluster, with the rights of manifests/base/rbac.yaml and no others."""
 
 import asyncio
 from pathlib import Path

@@ -64,7 +64,7 @@ def replicas(
     control_plane: ControlPlane, account: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[list[Webhook]]:
     """Started at once, before there is a Secret. Jobs are sent to the first, and refused if that cannot be called."""
-    rights = f"--filename={MANIFESTS / 'overlays' / 'own-certificates' / 'rbac.yaml'}"
+    rights = f"--filename={MANIFESTS.parent / 'overlays' / 'own-certificates' / 'rbac.yaml'}"
     control_plane.kubectl("apply", rights)
 
     def start(name: str) -> Webhook:

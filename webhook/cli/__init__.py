@@ -11,6 +11,7 @@ from webhook.cli.explain import explain
 from webhook.cli.fleet import fleet
 from webhook.cli.init import init
 from webhook.cli.lint import lint
+from webhook.cli.render import render
 from webhook.cli.schema import schema
 from webhook.cli.serve import serve
 from webhook.cli.size import size
@@ -27,7 +28,22 @@ def main() -> None:
     """Keeps every GPU training job on one GPU model."""
 
 
-for command in (catalog, check, completion, explain, fleet, init, lint, schema, serve, size, test, uninstall, webhooks):
+for command in (
+    catalog,
+    check,
+    completion,
+    explain,
+    fleet,
+    init,
+    lint,
+    render,
+    schema,
+    serve,
+    size,
+    test,
+    uninstall,
+    webhooks,
+):
     # Its own too: click keeps the help option of a command's first call, with or without the group.
     command.context_settings.update(_SETTINGS)
     main.add_command(command)

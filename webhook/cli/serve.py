@@ -19,7 +19,8 @@ _PORT = click.IntRange(0, 65535)
 @click.command()
 @click.option("--host", default="", help="Address to listen on.  [default: all interfaces]")
 @click.option("--port", type=_PORT, default=8443, show_default=True, help="Port for the API server (HTTPS).")
-@click.option("--probe-port", type=_PORT, default=8080, show_default=True, help="Port for probes and metrics (HTTP).")
+@click.option("--probe-port", type=_PORT, default=8080, show_default=True, help="Port for probes (HTTP).")
+@click.option("--metrics-port", type=_PORT, default=9090, show_default=True, help="Port for metrics (HTTP).")
 @click.option("--cert", type=_FILE, help="Serving certificate, PEM; followed as it is replaced.")
 @click.option("--key", type=_FILE, help="Its key.")
 @click.option("--ca-out", type=_FILE, help="Without --cert: where to write the CA of the certificate that is made.")
@@ -57,6 +58,7 @@ def serve(
     host: str,
     port: int,
     probe_port: int,
+    metrics_port: int,
     cert: Path | None,
     key: Path | None,
     ca_out: Path | None,
@@ -106,6 +108,7 @@ def serve(
         host=host,
         port=port,
         probe_port=probe_port,
+        metrics_port=metrics_port,
         lame_duck_s=lame_duck if lame_duck is not None else 0 if files else 10,
         cert=cert,
         key=key,

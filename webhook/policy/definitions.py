@@ -1,5 +1,5 @@
-"""The CustomResourceDefinitions of our kinds, as manifests/crds has them, and their schemas for editors, as schemas/
-has them."""
+"""The CustomResourceDefinitions of our kinds, as manifests/base/crds has them, and their schemas for editors, as
+schemas/ has them."""
 
 import json
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""The ports: HTTPS for the API server, plain HTTP for probes and metrics."""
+"""The ports: HTTPS for the API server, plain HTTP for probes and, so that it may be let through alone, for metrics."""
 
 import asyncio
 import ssl
@@ -44,6 +44,7 @@ class Server:
         host: str,
         port: int,
         probe_port: int,
+        metrics_port: int,
         lame_duck_s: float = 0,
         certificate_check_s: float = _CERTIFICATE_CHECK_S,
         client_names: frozenset[str] = frozenset(),
@@ -52,16 +53,19 @@ class Server:
         self._worlds = worlds
         self._metrics = metrics
         self._certificate = certificate
-        self._host, self._port, self._probe_port = host, port, probe_port
+        self._host, self._port = host, port
+        self._probe_port, self._metrics_port = probe_port, metrics_port
         self._lame_duck_s = lame_duck_s
         self._certificate_check_s = certificate_check_s
         self._client_names = client_names
         self._draining = False
+        metrics.ready.set_function(lambda: self._readiness(verbose=False)[0])
         self._exit = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as undo:
             self.probe_port = await self._listen(undo, self._probes(), self._probe_port)
+            self.metrics_port = await self._listen(undo, self._metric(), self._metrics_port)
             self.port = await self._listen(undo, self._all(), self._port, tls=self._certificate.context)
             undo.push_async_callback(_ended, asyncio.create_task(self._follow_certificate()))
             self._exit = undo.pop_all()
@@ -121,14 +125,18 @@ class Server:
     def _probes(self) -> web.Application:
         app = web.Application()
         self._add_probes(app)
+        return app
+
+    def _metric(self) -> web.Application:
+        app = web.Application()
         app.router.add_get("/metrics", self._scrape)
         return app
 
     def _add_probes(self, app: web.Application) -> None:
-        app.router.add_get("/healthz", _alive)
+        app.router.add_get("/livez", _alive)
         app.router.add_get("/readyz", self._readyz)
 
-    async def _readyz(self, http: web.Request) -> web.Response:
+    def _readiness(self, *, verbose: bool) -> tuple[bool, str]:
         found = checks(
             self._worlds,
             self._certificate,
@@ -136,7 +144,10 @@ class Server:
             draining=self._draining,
             now=time.time(),
         )
-        ready, text = readiness(found, verbose="verbose" in http.query)
+        return readiness(found, verbose=verbose)
+
+    async def _readyz(self, http: web.Request) -> web.Response:
+        ready, text = self._readiness(verbose="verbose" in http.query)
         return web.Response(text=text, status=HTTPStatus.OK if ready else HTTPStatus.SERVICE_UNAVAILABLE)
 
     async def _scrape(self, _: web.Request) -> web.Response:

@@ -4,7 +4,7 @@ import time
 from collections import Counter as Tally
 from collections.abc import Iterator
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, Info, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
@@ -70,6 +70,9 @@ class Metrics:
         self.http_responses = Counter(
             "samestep_http_responses", "Answers to admission requests by HTTP status.", ("code",), registry=registry
         )
+        self.ready = Gauge("samestep_ready", "Whether this replica is ready, as /readyz says.", registry=registry)
+        told = "Whether this replica holds the Lease, and with it writes for all."
+        self.leader = Gauge("samestep_leader", told, registry=registry)
         Info("samestep_build", "What is running.", registry=registry).info({"version": version})
         self._state = _State(worlds, certificate)
         registry.register(self._state)

@@ -52,6 +52,7 @@ class Settings:
     host: str
     port: int
     probe_port: int
+    metrics_port: int
     lame_duck_s: float
     cert: Path | None = None
     key: Path | None = None
@@ -83,15 +84,15 @@ async def run(settings: Settings) -> None:
         host=settings.host,
         port=settings.port,
         probe_port=settings.probe_port,
+        metrics_port=settings.metrics_port,
         lame_duck_s=settings.lame_duck_s,
         client_names=settings.client_names,
     )
     signalled = asyncio.Event()
     _take_signals(signalled)
     async with server:
-        _log.info(
-            "listening", extra={"facts": {"port": server.port, "probe_port": server.probe_port, "pid": os.getpid()}}
-        )
+        ports = {"port": server.port, "probe_port": server.probe_port, "metrics_port": server.metrics_port}
+        _log.info("listening", extra={"facts": {**ports, "pid": os.getpid()}})
         if settings.fleet is None:
             await _serve_cluster(settings, worlds, metrics, certificate, admission, server, signalled)
         else:
@@ -143,6 +144,7 @@ async def _serve_cluster(
         if own is not None:
             own.look()
 
+    metrics.leader.set_function(lambda: lease.held)
     lease.start()
     standings.start()
     if own is not None:

@@ -66,10 +66,16 @@ class Serving:
         async with self.client.get(url) as answer:
             return answer.status, await answer.text()
 
+    async def scrape(self) -> str:
+        async with self.client.get(f"http://127.0.0.1:{self.server.metrics_port}/metrics") as answer:
+            assert answer.status == 200
+            return await answer.text()
+
     async def metric(self, sample: str) -> float:
         """The value of one sample of /metrics, written as there; 0 where there is none."""
-        _, text = await self.get("/metrics", probe=True)
-        values = [line.rpartition(" ")[2] for line in text.splitlines() if line.rpartition(" ")[0] == sample]
+        values = [
+            line.rpartition(" ")[2] for line in (await self.scrape()).splitlines() if line.rpartition(" ")[0] == sample
+        ]
         return float(values[0]) if values else 0.0
 
 
@@ -118,6 +124,7 @@ async def running(
         host="127.0.0.1",
         port=port,
         probe_port=0,
+        metrics_port=0,
         lame_duck_s=lame_duck_s,
         certificate_check_s=certificate_check_s,
         client_names=client_names,

@@ -33,7 +33,7 @@ def fleet(tmp_path: Path) -> Path:
 
 
 def command(*options: str | Path) -> list[str]:
-    ports = ("--port", "0", "--probe-port", "0")
+    ports = ("--port", "0", "--probe-port", "0", "--metrics-port", "0")
     return [sys.executable, "-m", "webhook.cli", "serve", "--host", "127.0.0.1", *ports, *map(str, options)]
 
 
@@ -147,7 +147,7 @@ def test_policy_files_are_followed_within_two_seconds_and_a_fault_leaves_the_las
                 return "patch" in json.load(answer)["response"]
 
         def metric(name: str) -> float:
-            with urllib.request.urlopen(f"http://127.0.0.1:{told['probe_port']}/metrics") as scraped:
+            with urllib.request.urlopen(f"http://127.0.0.1:{told['metrics_port']}/metrics") as scraped:
                 lines = scraped.read().decode().splitlines()
             return float(next(line for line in lines if line.startswith(f"{name} ")).rpartition(" ")[2])
 
@@ -182,7 +182,7 @@ def test_node_labels_that_a_policy_file_names_make_the_fleet_anew(fleet: Path, t
     with serving("--fleet", fleet, "--policies", file) as (process, told):
 
         def models() -> set[str]:
-            with urllib.request.urlopen(f"http://127.0.0.1:{told['probe_port']}/metrics") as scraped:
+            with urllib.request.urlopen(f"http://127.0.0.1:{told['metrics_port']}/metrics") as scraped:
                 lines = scraped.read().decode().splitlines()
             samples = [line.rpartition(" ") for line in lines if line.startswith("samestep_fleet_nodes{")]
             return {name for name, _, value in samples if float(value)}
