@@ -77,8 +77,13 @@ def start_webhook(
     ca_file = folder / f"{name}-ca.pem"
     log = processes.log(name)
     seen = log.stat().st_size if log.exists() else 0
-    address = ["--host=127.0.0.1", f"--port={port}", f"--probe-port={probe_port}", f"--metrics-port={metrics_port}"]
-    address += [] if own else [f"--ca-out={ca_file}"]
+    address = (
+        "--host=127.0.0.1",
+        f"--port={port}",
+        f"--probe-port={probe_port}",
+        f"--metrics-port={metrics_port}",
+        *(() if own else (f"--ca-out={ca_file}",)),
+    )
     processes.start(name, [sys.executable, "-m", "webhook.cli", "serve", *address, "--lame-duck=0", *options])
     ports: list[Json] = []
 
@@ -89,7 +94,8 @@ def start_webhook(
 
     processes.wait(name, ready, timeout_s=_READY_S)
     told = ports[0]
-    return Webhook(told["port"], told["probe_port"], told["metrics_port"], b"" if own else ca_file.read_bytes())
+    ca = b"" if own else ca_file.read_bytes()
+    return Webhook(told["port"], told["probe_port"], told["metrics_port"], ca)
 
 
 def register(cluster: ControlPlane, webhook: Webhook, kinds: Collection[str] = tuple(HANDLERS)) -> None:

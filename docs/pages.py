@@ -136,8 +136,8 @@ def _policy() -> str:
         "# Policies, pools, exceptions and their tests",
         "Group and version are `samestep.dev/v1alpha1`. A field that is not listed here is an error. The same "
         "manifests are files and, but for `PolicyTest`, custom resources: their definitions are in "
-        "[manifests/base/crds](../../manifests/base/crds). Editors take the JSON Schemas in [schemas](../../schemas) by a "
-        "comment in the first line: `# yaml-language-server: $schema=../schemas/trainingpolicy_v1alpha1.json`.",
+        "[manifests/base/crds](../../manifests/base/crds). Editors take the JSON Schemas in [schemas](../../schemas) "
+        "by a comment in the first line: `# yaml-language-server: $schema=../schemas/trainingpolicy_v1alpha1.json`.",
         _kind(
             TrainingPolicy,
             "Files, or a directory of files, are what `--policies` of the commands takes; `samestep serve` follows "

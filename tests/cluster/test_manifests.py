@@ -19,16 +19,14 @@ from controlplane.api import ApiError
 from controlplane.build import artifact
 from controlplane.nodes import demo_fleet
 from controlplane.rig import ControlPlane
-from demo.serving import ACCOUNT, MANIFESTS
+from demo.serving import ACCOUNT
 from tests.samples import Json, job, pod
 from tests.unit.server.conftest import admission_review
 from webhook.catalog.workloads import workloads
 from webhook.cli.overlays import overlays, rendered
-from webhook.cli.serve import serve
 
 NEIGHBOURS = ("certificates", "issuers", "servicemonitors", "prometheusrules")
-HAS_OWN_CERTIFICATES = any("--own-certificates" in parameter.opts for parameter in serve.params)
-INSTALLED = overlays()["own-certificates"] if HAS_OWN_CERTIFICATES else MANIFESTS
+INSTALLED = overlays()["own-certificates"]
 NAME = "samestep-installed"
 AUDIT = {
     "apiVersion": "audit.k8s.io/v1",

@@ -19,13 +19,14 @@ from cryptography import x509
 
 from controlplane.api import ApiError
 from controlplane.rig import ControlPlane
-from demo.serving import ACCOUNT, MANIFESTS, Webhook, await_calls, start_webhook
+from demo.serving import ACCOUNT, MANIFESTS, ROOT, Webhook, await_calls, start_webhook
 from tests.samples import Json, job
 
 NAMES = ("samestep-own-1", "samestep-own-2")
 SECRET = "/api/v1/namespaces/samestep-system/secrets/samestep-certificates"
 PREFIX = "/apis/admissionregistration.k8s.io/v1"
 PATHS = (f"{PREFIX}/mutatingwebhookconfigurations/samestep", f"{PREFIX}/validatingwebhookconfigurations/samestep")
+OVERLAY = ROOT / "manifests" / "overlays" / "own-certificates"
 LABELS = {"app.kubernetes.io/part-of": "samestep"}
 
 
@@ -64,7 +65,7 @@ def replicas(
     control_plane: ControlPlane, account: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[list[Webhook]]:
     """Started at once, before there is a Secret. Jobs are sent to the first, and refused if that cannot be called."""
-    rights = f"--filename={MANIFESTS.parent / 'overlays' / 'own-certificates' / 'rbac.yaml'}"
+    rights = f"--filename={OVERLAY / 'rbac.yaml'}"
     control_plane.kubectl("apply", rights)
 
     def start(name: str) -> Webhook:

@@ -28,7 +28,7 @@ def main() -> None:
     """Keeps every GPU training job on one GPU model."""
 
 
-for command in (
+_COMMANDS = (
     catalog,
     check,
     completion,
@@ -43,7 +43,9 @@ for command in (
     test,
     uninstall,
     webhooks,
-):
+)
+
+for command in _COMMANDS:
     # Its own too: click keeps the help option of a command's first call, with or without the group.
     command.context_settings.update(_SETTINGS)
     main.add_command(command)

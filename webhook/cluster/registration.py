@@ -15,6 +15,7 @@ import yaml
 from webhook.catalog.accelerators import accelerators
 from webhook.catalog.workloads import workloads
 from webhook.cluster.handlers import STAGES
+from webhook.cluster.lease import LABELS
 from webhook.model.request import Stage
 from webhook.model.workload import Children, Each, Roles, Workload, Workloads
 
@@ -79,7 +80,7 @@ def _configuration(handler: str, stage: Stage, client_config: Mapping[str, Any],
     return {
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": kind,
-        "metadata": {"name": "samestep"},
+        "metadata": {"name": "samestep", "labels": {"app.kubernetes.io/name": "samestep", **LABELS}},
         "webhooks": [_webhook(entry, handler, stage, client_config, known) for entry in known.reviewed],
     }
 

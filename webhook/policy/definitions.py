@@ -20,6 +20,7 @@ from webhook.policy.training_policy import TrainingPolicy
 GROUP = "samestep.dev"
 VERSION = "v1alpha1"
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
+_LABELS = {"app.kubernetes.io/name": "samestep", "app.kubernetes.io/part-of": "samestep"}
 _READY = '.status.conditions[?(@.type=="Ready")].status'
 
 
@@ -122,7 +123,7 @@ def _definition(one: _Kind) -> dict[str, Any]:
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{one.plural}.{GROUP}", "labels": {"app.kubernetes.io/name": "samestep"}},
+        "metadata": {"name": f"{one.plural}.{GROUP}", "labels": dict(_LABELS)},
         "spec": {
             "group": GROUP,
             "names": {

@@ -14,6 +14,7 @@ from click.testing import CliRunner
 
 from webhook.cli import main
 from webhook.cli.overlays import overlays, rendered
+from webhook.cluster.lease import LABELS
 from webhook.cluster.world import Worlds
 from webhook.model.policy import Policy
 from webhook.server.certificates import self_signed
@@ -59,6 +60,16 @@ def test_what_is_printed_is_the_objects_each_once(overlay: str) -> None:
     assert names.index(("Deployment", "samestep-system", "samestep")) < names.index(
         ("MutatingWebhookConfiguration", None, "samestep")
     )
+
+
+@pytest.mark.parametrize("overlay", overlays())
+def test_every_object_has_the_label_by_which_it_is_found_again_and_removed(overlay: str) -> None:
+    assert [one["metadata"]["name"] for one in objects_of(overlay) if not LABELS.items() <= _labels(one).items()] == []
+
+
+def _labels(one: Json) -> dict[str, str]:
+    labels: dict[str, str] = one["metadata"]["labels"]
+    return labels
 
 
 def test_an_image_takes_the_place_of_the_overlays_and_nothing_else() -> None:
