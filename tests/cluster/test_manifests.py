@@ -1,5 +1,6 @@
 """Every installation, as the API server takes it; and that the rights in it are those that are used, and no more."""
 
+import base64
 import json
 import ssl
 import subprocess
@@ -264,6 +265,10 @@ def test_every_right_is_used_and_none_is_missing(plane: ControlPlane, installed:
     installed.review(train_job("ClusterTrainingRuntime"))
     installed.review(claiming())
     plane.apply(*OBJECTS)
+    spoilt = {"data": {"tls.crt": base64.b64encode(b"spoilt").decode()}}
+    secret = ("secret", "samestep-certificates", "--namespace=samestep-system")
+    plane.processes.wait(NAME, lambda: plane.kubectl("get", *secret, check=False).returncode == 0)
+    plane.kubectl("patch", *secret, f"--patch={json.dumps(spoilt)}")
     rights, log = granted(rendered(INSTALLED)), plane.directory / "audit.log"
 
     def unused() -> set[Right]:
