@@ -58,7 +58,7 @@ def flag_name(text: str) -> str:
     return f"-{name}" if len(name) == 1 and text[:1] == "-" else name
 
 
-def is_volatile(name: str, names: frozenset[str]) -> bool:
+def is_among(name: str, names: frozenset[str]) -> bool:
     """Whether a `flag_name` is one of these; of a key with dots the last part counts as well."""
     return name in names or ("." in name and name.rpartition(".")[2] in names)
 

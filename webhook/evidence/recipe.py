@@ -3,13 +3,15 @@
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cache
+from enum import Enum, auto
+from functools import cache, lru_cache
 from hashlib import sha256
+from operator import itemgetter
 
 from webhook.catalog.allocators import Framework, frameworks, frameworks_in
 from webhook.catalog.flags import Means
 from webhook.catalog.launchers import launchers
-from webhook.catalog.volatile import flag_name, is_volatile, steady, volatile
+from webhook.catalog.volatile import flag_name, is_among, steady, volatile
 from webhook.model.job import Program, Reading, TrainingJob
 from webhook.model.policy import Evidence
 from webhook.model.profile import Allocator, Recipe
@@ -18,6 +20,7 @@ from webhook.model.profile import Allocator, Recipe
 _FORM = 1
 _DIGITS = 20
 _MASK = "~"
+_LONGEST = 128
 _KEY_VALUE = re.compile(r"[+~]{0,2}[A-Za-z_][A-Za-z0-9_.@/-]{0,127}=")
 _NUMBER = re.compile(r"-?[0-9]")
 _BATCH = frozenset({Means.MICRO_BATCH, Means.ACCUMULATION, Means.GLOBAL_BATCH})
@@ -82,43 +85,74 @@ def _training(programs: Sequence[Program]) -> list[Program]:
 
 
 class _Line:
-    """The words of a command line without what is volatile, `--flag=value` as two. The `whole` is without the flags in
-    `moves`, the `family` without any that says a batch, these among them."""
+    """The words of a command line without what is volatile: those that belong to no flag, and flags by name, each with
+    its value. The `whole` is without the flags in `moves`, the `family` without any that says a batch, these among
+    them."""
 
     __slots__ = ("family", "whole")
 
     def __init__(self, program: Program, moves: frozenset[str], batch: frozenset[str]) -> None:
-        known, says_batch = volatile(), _batch_flags()
+        telling = volatile().telling
         line, variable, at = program.line, program.batch, 0
-        self.whole: list[str] = []
-        self.family: list[str] = []
+        words: list[str] = []
+        family_words: list[str] = []
+        flags: list[tuple[str, str]] = []
+        family_flags: list[tuple[str, str]] = []
         while at < len(line):
             word, here = line[at], at
             at += 1
             if not _is_flag(word) and not ("=" in word and _KEY_VALUE.match(word)):
                 word = steady(word)
-                self.whole.append(word)
-                self.family.append(_MASK if here in variable else word)
+                words.append(word)
+                family_words.append(_MASK if here in variable else word)
                 continue
             flag, equals, value = word.partition("=")
-            name = flag_name(flag)
-            if is_volatile(name, known.switches):
+            name, meaning = _meaning(flag) if len(flag) <= _LONGEST else (flag, _Flag.OTHER)
+            if meaning is _Flag.SWITCH:
                 continue
             if not equals and word[0] == "-" and at < len(line) and not _is_flag(line[at]):
                 equals, value, here = " ", line[at], at
-            if is_volatile(name, known.flags) or is_volatile(name, moves):
+            if meaning is _Flag.VOLATILE or name in moves:
                 # Behind a flag that has no value, a file is the program's own argument.
-                at += equals == " " and not value.endswith(known.telling)
+                at += equals == " " and not value.endswith(telling)
                 continue
-            said = [name, steady(value)] if equals else [name]
-            self.whole += said
-            if not (is_volatile(name, batch) or (name in says_batch and (value.isdecimal() or here in variable))):
-                self.family += [name, _MASK] if here in variable else said
+            said = (name, steady(value))
+            flags.append(said)
+            if name not in batch and not (meaning is _Flag.BATCH and (value.isdecimal() or here in variable)):
+                family_flags.append((name, _MASK) if here in variable else said)
             at += equals == " "
+        # Of one name the order stays: the last counts, or all do.
+        flags.sort(key=_BY_NAME)
+        family_flags.sort(key=_BY_NAME)
+        self.whole = words, flags
+        self.family = family_words, family_flags
+
+
+_BY_NAME = itemgetter(0)
 
 
 def _is_flag(word: str) -> bool:
     return word[:1] == "-" and len(word) > 1 and not _NUMBER.match(word)
+
+
+class _Flag(Enum):
+    """What is known of a flag: SWITCH and VOLATILE are no part of a recipe, with or without a value of their own."""
+
+    SWITCH = auto()
+    VOLATILE = auto()
+    BATCH = auto()
+    OTHER = auto()
+
+
+@lru_cache(4096)
+def _meaning(flag: str) -> tuple[str, _Flag]:
+    """The name by which it is known, and what it is."""
+    name, known = flag_name(flag), volatile()
+    if is_among(name, known.switches):
+        return name, _Flag.SWITCH
+    if is_among(name, known.flags):
+        return name, _Flag.VOLATILE
+    return name, _Flag.BATCH if is_among(name, _batch_flags()) else _Flag.OTHER
 
 
 @cache

@@ -2,6 +2,7 @@
 the namespace's jobs may read it, and delete it."""
 
 import math
+import re
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, Self
@@ -231,7 +232,8 @@ def training_of(job: TrainingJob) -> TrainingPart:
 def document_of(profile: Profile, training: TrainingPart | None = None, policies: Iterable[str] = ()) -> dict[str, Any]:
     """The profile as an object, without a status. Of more observations, or policies, than there is room for, those that
     were seen last, or come first, are kept; times are whole seconds, memory is rounded up to MiB."""
-    kept = sorted(profile.observations, key=lambda one: (-one.seen_at, one.product))[:MOST_OBSERVATIONS]
+    by_product = {one.product[:_SHOWN]: one for one in profile.observations}
+    kept = sorted(by_product.values(), key=lambda one: (-one.seen_at, one.product))[:MOST_OBSERVATIONS]
     recipe = profile.recipe
     spec: dict[str, Any] = {
         "recipe": {
@@ -263,7 +265,7 @@ def _observation(one: Observation) -> dict[str, Any]:
         "product": one.product[:_SHOWN],
         "memory": _quantity(one.memory_mib),
         "runs": min(one.runs, _MOST_RUNS),
-        "lastGood": None if one.good_at is None or not one.runs else _time(one.good_at),
+        "lastGood": _time(one.seen_at if one.good_at is None else one.good_at) if one.runs else None,
         "peak": None if one.peak_mib is None else _quantity(one.peak_mib),
         "lastSeen": _time(one.seen_at),
         "deviceOutOfMemory": out
@@ -306,6 +308,8 @@ def _shown(text: str) -> str:
 
 
 def _public(image: str) -> str:
-    """An image without its digest, and without what a careless URL may hold before an @ (user:password@registry)."""
-    head, at, rest = image.partition("@")
-    return _shown(head if not at or "/" in head or rest.startswith("sha256:") else rest)
+    """An image without its digest, and without what a careless address holds before an @ (user:password@registry)."""
+    return _shown(_DIGEST_OF_IMAGE.sub("", image).rpartition("@")[2])
+
+
+_DIGEST_OF_IMAGE = re.compile(r"@[a-z0-9+._-]{1,32}:[0-9a-fA-F]{32,}\Z")
