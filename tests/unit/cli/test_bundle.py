@@ -153,7 +153,7 @@ async def test_what_replicas_say_is_in_it(tmp_path: Path) -> None:
     assert files["bundle/replicas/1/readyz.txt"].startswith("no answer")
 
 
-@pytest.mark.parametrize("content", [b"", b"no archive", gzip.compress(b"no tar")])
+@pytest.mark.parametrize("content", [b"", b"no archive", gzip.compress(b"no tar")], ids=["empty", "text", "no tar"])
 def test_what_is_no_bundle_ends_with_status_2(content: bytes, tmp_path: Path) -> None:
     file = tmp_path / "b.tar.gz"
     file.write_bytes(content)
