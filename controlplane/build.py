@@ -76,6 +76,23 @@ GROUPS = (
             ),
         },
     ),
+    # Kinds of what is often installed beside us, and of which manifests/ has objects.
+    Group(
+        "neighbours",
+        files={
+            f"{plural}.yaml": (f"github.com/{module}", f"{folder}/{group}_{plural}.yaml")
+            for module, folder, group, plurals in (
+                ("cert-manager/cert-manager", "deploy/crds", "cert-manager.io", ("certificates", "issuers")),
+                (
+                    "prometheus-operator/prometheus-operator",
+                    "example/prometheus-operator-crd",
+                    "monitoring.coreos.com",
+                    ("servicemonitors", "prometheusrules"),
+                ),
+            )
+            for plural in plurals
+        },
+    ),
     Group("nullwebhook", {"nullwebhook": "samestep/controlplane/nullwebhook"}),
     Group("etcd", {"etcd": "go.etcd.io/etcd/server/v3"}),
     Group(

@@ -45,6 +45,7 @@ class ControlPlane:
     """A control plane that lives as long as its `with` block, and never longer than this process.
 
     data_dir: where state, kubeconfigs and the logs go, and stay; without it a temporary folder, removed at the end.
+    apiserver_flags: more of them, until the API server is restarted.
     Entering raises GoUnavailableError, BuildError or ProcessError.
     """
 
@@ -60,8 +61,9 @@ class ControlPlane:
     processes: Processes
     """The components, and whatever else is to end with them."""
 
-    def __init__(self, data_dir: Path | None = None) -> None:
+    def __init__(self, data_dir: Path | None = None, apiserver_flags: Iterable[str] = ()) -> None:
         self._given_dir = data_dir
+        self._apiserver_flags = tuple(apiserver_flags)
         self._exit = ExitStack()
 
     def __enter__(self) -> Self:
@@ -100,7 +102,7 @@ class ControlPlane:
         undo.callback(self.processes.close)
 
         self._start_etcd(etcd_peer)
-        self.start_apiserver()
+        self.start_apiserver(*self._apiserver_flags)
         self._start_scheduler(scheduler)
         self._start_controller_manager(manager)
         self._start_kwok(kwok)

@@ -46,8 +46,10 @@ def _demo(screen: Screen, cluster: ControlPlane, folder: Path) -> None:
     _show_pods(screen, cluster)
     _kubectl(screen, cluster, "delete", "--cascade=foreground", "-f", _FITS)
 
-    screen.story(["With the webhook, whose address here takes the place of the Service in manifests/webhooks.yaml:"])
-    _kubectl(screen, cluster, "apply", "-f", "manifests/namespace.yaml", "-f", "manifests/rbac.yaml")
+    screen.story(
+        ["With the webhook, whose address here takes the place of the Service in manifests/base/webhooks.yaml:"]
+    )
+    _kubectl(screen, cluster, "apply", "-f", "manifests/base/namespace.yaml", "-f", "manifests/base/rbac.yaml")
     screen.command("samestep serve &")
     webhook = start_webhook(cluster.processes, folder, f"--kubeconfig={cluster.kubeconfig_for(ACCOUNT)}")
     _kubectl(screen, cluster, "apply", "-f", "-", stdin=yaml.safe_dump_all(webhook.configurations()))

@@ -18,9 +18,9 @@ from controlplane.rig import ControlPlane
 from webhook.cluster.handlers import STAGES
 
 ROOT = Path(__file__).parent.parent
-MANIFESTS = ROOT / "manifests"
+MANIFESTS = ROOT / "manifests" / "base"
 ACCOUNT = "system:serviceaccount:samestep-system:samestep"
-"""Who the webhook is to the API server, by manifests/rbac.yaml."""
+"""Who the webhook is to the API server, by manifests/base/rbac.yaml."""
 
 HANDLERS = {"MutatingWebhookConfiguration": "pin", "ValidatingWebhookConfiguration": "check"}
 """Which handler each of our configurations calls."""
@@ -36,10 +36,11 @@ class Webhook:
 
     port: int
     probe_port: int
+    metrics_port: int
     ca: bytes
 
     def configurations(self) -> list[Json]:
-        """manifests/webhooks.yaml, with this webhook's address in place of the Service."""
+        """manifests/base/webhooks.yaml, with this webhook's address in place of the Service."""
         found: list[Json] = list(yaml.safe_load_all((MANIFESTS / "webhooks.yaml").read_text("utf-8")))
         for hook in (hook for configuration in found for hook in configuration["webhooks"]):
             path = hook["clientConfig"]["service"]["path"]
@@ -49,7 +50,7 @@ class Webhook:
 
     def metrics(self) -> dict[str, float]:
         """Every sample by its name and labels, as the text format of Prometheus has them."""
-        text = urllib3.request("GET", f"http://127.0.0.1:{self.probe_port}/metrics").data.decode()
+        text = urllib3.request("GET", f"http://127.0.0.1:{self.metrics_port}/metrics").data.decode()
         samples = (line.rpartition(" ") for line in text.splitlines() if not line.startswith("#"))
         return {sample: float(value) for sample, _, value in samples}
 
@@ -60,16 +61,29 @@ class Webhook:
 
 
 def start_webhook(
-    processes: Processes, folder: Path, *options: str, name: str = "samestep", port: int = 0, probe_port: int = 0
+    processes: Processes,
+    folder: Path,
+    *options: str,
+    name: str = "samestep",
+    port: int = 0,
+    probe_port: int = 0,
+    metrics_port: int = 0,
 ) -> Webhook:
     """Starts `samestep serve OPTION…` under `name` and waits until it is ready; port 0 is any that is free.
 
-    Its CA goes into `folder`. Raises ProcessError.
+    Its CA goes into `folder`, unless it is kept in the cluster by --own-certificates. Raises ProcessError.
     """
+    own = "--own-certificates" in options
     ca_file = folder / f"{name}-ca.pem"
     log = processes.log(name)
     seen = log.stat().st_size if log.exists() else 0
-    address = ("--host=127.0.0.1", f"--port={port}", f"--probe-port={probe_port}", f"--ca-out={ca_file}")
+    address = (
+        "--host=127.0.0.1",
+        f"--port={port}",
+        f"--probe-port={probe_port}",
+        f"--metrics-port={metrics_port}",
+        *(() if own else (f"--ca-out={ca_file}",)),
+    )
     processes.start(name, [sys.executable, "-m", "webhook.cli", "serve", *address, "--lame-duck=0", *options])
     ports: list[Json] = []
 
@@ -79,7 +93,9 @@ def start_webhook(
         return bool(ports) and _is_ready(ports[0]["probe_port"])
 
     processes.wait(name, ready, timeout_s=_READY_S)
-    return Webhook(ports[0]["port"], ports[0]["probe_port"], ca_file.read_bytes())
+    told = ports[0]
+    ca = b"" if own else ca_file.read_bytes()
+    return Webhook(told["port"], told["probe_port"], told["metrics_port"], ca)
 
 
 def register(cluster: ControlPlane, webhook: Webhook, kinds: Collection[str] = tuple(HANDLERS)) -> None:

@@ -1,5 +1,5 @@
-"""`python -m docs.generate` writes what comes from the code: reference pages, CRDs, JSON Schemas, examples. `--check`
-says which have drifted."""
+"""`python -m docs.generate` writes what comes from the code: reference pages, CRDs, webhook entries that fail closed,
+JSON Schemas, examples. `--check` says which have drifted."""
 
 import difflib
 import sys
@@ -10,11 +10,14 @@ import click
 
 from docs.examples import example_files
 from docs.pages import pages
+from webhook.cluster.registration import fail_closed
 from webhook.policy.definitions import definitions, schemas
 
 REFERENCE = Path(__file__).parent / "reference"
 EXAMPLES = Path(__file__).parents[1] / "webhook" / "answer" / "examples"
-DEFINITIONS = Path(__file__).parents[1] / "manifests" / "crds"
+MANIFESTS = Path(__file__).parents[1] / "manifests"
+DEFINITIONS = MANIFESTS / "base" / "crds"
+FAIL_CLOSED = MANIFESTS / "components" / "fail-closed" / "webhooks"
 SCHEMAS = Path(__file__).parents[1] / "schemas"
 
 
@@ -22,9 +25,15 @@ SCHEMAS = Path(__file__).parents[1] / "schemas"
 @click.option("--check", is_flag=True, help="Change nothing; fail, with a diff, where a page is not what it would be.")
 @click.pass_context
 def main(ctx: click.Context, check: bool) -> None:  # noqa: FBT001 (click passes it by name)
-    """Write the generated pages of docs/reference, manifests/crds, schemas, and the examples that `samestep explain`
-    shows."""
-    made = {REFERENCE: pages(), DEFINITIONS: definitions(), SCHEMAS: schemas(), EXAMPLES: example_files()}
+    """Write the generated pages of docs/reference, what is generated of manifests, schemas, and the examples that
+    `samestep explain` shows."""
+    made = {
+        REFERENCE: pages(),
+        DEFINITIONS: definitions(),
+        FAIL_CLOSED: {"validating.yaml": fail_closed()},
+        SCHEMAS: schemas(),
+        EXAMPLES: example_files(),
+    }
     if check:
         found = [line for root, wanted in made.items() for line in drift(wanted, root)]
         if found:

@@ -16,6 +16,7 @@ from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 from pydantic import BaseModel
 
+from docs.dependencies import dependencies_page
 from docs.examples import examples_in
 from docs.kinds import kind_pages
 from docs.markdown import code, page, table
@@ -29,6 +30,7 @@ from webhook.cli import main as program
 from webhook.cluster.denials import MOST as MOST_DENIED
 from webhook.cluster.events import Outcome
 from webhook.cluster.handlers import STAGES
+from webhook.cluster.keeper import Keeper
 from webhook.cluster.observer import Tally
 from webhook.cluster.world import Worlds
 from webhook.fleet.build import build_fleet
@@ -39,7 +41,7 @@ from webhook.model.finding import Finding
 from webhook.model.fleet import Model
 from webhook.model.policy import Language, Policy
 from webhook.model.request import Kind, Request
-from webhook.model.verdict import Decision, Straggler, Verdict
+from webhook.model.verdict import Decision, ExceptionUse, Straggler, Verdict
 from webhook.model.workload import Workload
 from webhook.model.world import World
 from webhook.policy.accelerator_pool import AcceleratorPool
@@ -64,6 +66,7 @@ def pages() -> dict[str, str]:
         "cli.md": _cli(),
         **_codes(Language.EN),
         **_codes(Language.KO),
+        "dependencies.md": dependencies_page(),
         "events.md": _events(),
         **kind_pages(),
         "launchers.md": _launchers(),
@@ -126,7 +129,8 @@ def _cli() -> str:
         "webhook/cli",
         "# Command line",
         "Exit status of every command: 0 it worked, 2 wrong usage or input that could not be read; 1 where "
-        "`samestep check` denies a job, `samestep test` is not as expected, or `samestep lint` finds an error. "
+        "`samestep check` denies a job, `samestep audit` finds one, `samestep test` is not as expected, "
+        "`samestep lint` finds an error, or what `samestep bundle` wrote is decided otherwise than the live job. "
         "As a plugin of kubectl the program is `kubectl samestep`.",
         *(f"## {ctx.command_path}\n\n```text\n{_help(ctx)}\n```" for ctx in contexts),
     )
@@ -143,8 +147,8 @@ def _policy() -> str:
         "# Policies, pools, exceptions, profiles and tests",
         "Group and version are `samestep.dev/v1alpha1`. A field that is not listed here is an error. The same "
         "manifests are files and, but for `PolicyTest`, custom resources: their definitions are in "
-        "[manifests/crds](../../manifests/crds). Editors take the JSON Schemas in [schemas](../../schemas) by a "
-        "comment in the first line: `# yaml-language-server: $schema=../schemas/trainingpolicy_v1alpha1.json`.",
+        "[manifests/base/crds](../../manifests/base/crds). Editors take the JSON Schemas in [schemas](../../schemas) "
+        "by a comment in the first line: `# yaml-language-server: $schema=../schemas/trainingpolicy_v1alpha1.json`.",
         _kind(
             TrainingPolicy,
             "Files, or a directory of files, are what `--policies` of the commands takes; `samestep serve` follows "
@@ -439,7 +443,8 @@ def _events() -> str:
         "it stands, at that moment: who created it is not known any more, so pools that are for groups, and conditions "
         "that ask for `request.userInfo`, count as for nobody. Of several policies that match, the one that steers is "
         f"named. A message has at most {LONGEST} bytes; where a patch is longer, it ends with `…` (the audit "
-        "annotation `would-be-patch` has more of it). A job has no second Event of the same reason, whichever replica looks.",
+        "annotation `would-be-patch` has more of it). A job has no second Event of the same reason, whichever replica "
+        "looks.",
         "No Event is on pods and other objects that the controller of a job makes, on objects that hold jobs (a "
         "CronJob: its Jobs have theirs), nor in namespaces whose jobs are not sent to admission.",
         "## On a namespace in which jobs are denied",
@@ -462,7 +467,8 @@ def _events() -> str:
         "[How to change policies live](../how-to/change-policies-live.md) says.",
         "## Where there are none",
         "The server needs the right to create Events and, for those on jobs, to list and watch each kind "
-        "(`manifests/rbac.yaml`). A kind that it may not watch costs only itself, and `/readyz?verbose` on the probe "
+        "(`manifests/base/rbac.yaml`). A kind that it may not watch costs only itself, and `/readyz?verbose` on the"
+        " probe "
         "port says so; one that comes later is taken up within half a minute, with what was created of it before. "
         "`samestep_events_total` counts what became of them. With `--fleet` there is no cluster to write to.",
     )
@@ -473,8 +479,8 @@ def _metrics() -> str:
     return page(
         "webhook/server/metrics.py",
         "# Metrics",
-        "At `/metrics` of the probe port, in the text format of Prometheus. No label holds the name of a job, a "
-        "namespace or a user. Gauges are read at the moment of the scrape.",
+        "At `/metrics` of the port for metrics (9090), in the text format of Prometheus. No label holds the name of a "
+        "job, a namespace or a user. Gauges are read at the moment of the scrape.",
         table(("metric", "type", "labels", "meaning"), map(_metric, families)),
     )
 
@@ -492,13 +498,20 @@ def _scrape() -> str:
     assert node is not None
     fleet = build_fleet([node], taken_at=0.0)
     _, cert, key = self_signed(("localhost",))
-    metrics = Metrics(Worlds(Policy(), fleet), ServingCertificate.of(cert, key), "")
+    certificate = ServingCertificate.of(cert, key)
+    certificate.authority_expires_at = certificate.expires_at
+    metrics = Metrics(Worlds(Policy(), fleet), certificate, "")
+    keeper = Keeper("", lambda: None, "")
+    keeper.repairs["MutatingWebhookConfiguration", "edited"] += 1
+    metrics.keep(keeper)
     unreadable = Request(Kind("batch", "v1", "Job"), "CREATE", {"spec": "?"})
     outcome = review(unreadable, World(fleet, Policy()))
     metrics.count(outcome, 0.0)
     slow, fast = Model("slow", "slow", ""), Model("fast", "fast", "")
     mixed = Decision(Verdict.ADMIT, findings=(Finding("SST306"),), straggler=Straggler(slow, fast, 0.0, 50.0, 1.0))
     metrics.count(replace(outcome, decision=mixed), 0.0)
+    used = (ExceptionUse("a", "b/c", "SST201"),)
+    metrics.count(replace(outcome, would_be=Verdict.DENY, exceptions=used), 0.0)
     metrics.handler_runs.labels(next(iter(STAGES))).inc()
     metrics.http_responses.labels(200).inc()
     metrics.events.labels(Outcome.WRITTEN.value).inc()

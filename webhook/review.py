@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from webhook.catalog.codes import action_of
 from webhook.decision.case import Case
+from webhook.decision.landed import started
 from webhook.decision.notes import Tell, untold
 from webhook.decision.pooled import decide_pooled
 from webhook.decision.pools import lacking
@@ -106,6 +107,8 @@ def _review(request: Request, world: World, depth: int = 0, tell: Tell = untold)
     if world.rules is not None and world.rules.pools:
         case = _with_pools(case, request, world.rules, world.namespaces, decided_before)
     decision = _decide(request, case, decided_before, world)
+    if request.stage is Stage.AUDIT and job.started:
+        decision = started(decision)
     decision = replace(decision, findings=(*decision.findings, *_of_the_job(case)))
     gated = gate(decision, ruling, before)
     return Review(

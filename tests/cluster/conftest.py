@@ -22,8 +22,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def control_plane(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Iterator[ControlPlane]:
-    """Without nodes, with the PyTorchJob kind. Building it the first time takes minutes, and says so."""
+def built(pytestconfig: pytest.Config) -> None:
+    """The programs of a control plane are there. Building them the first time takes minutes, and says so."""
     capture = pytestconfig.pluginmanager.getplugin("capturemanager")
     with capture.global_and_fixture_disabled():
         missing = _build()
@@ -31,6 +31,11 @@ def control_plane(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest
         pytest.fail(missing, pytrace=False)
     if missing:
         pytest.skip(missing)
+
+
+@pytest.fixture(scope="session")
+def control_plane(tmp_path_factory: pytest.TempPathFactory, built: None) -> Iterator[ControlPlane]:
+    """Without nodes, with the PyTorchJob kind."""
     with ControlPlane(tmp_path_factory.mktemp("control-plane")) as running:
         running.install_crds("pytorchjobs.yaml")
         yield running
@@ -69,7 +74,7 @@ def team(control_plane: ControlPlane, namespace: str) -> Team:
 
 @pytest.fixture(scope="session")
 def account(control_plane: ControlPlane) -> Path:
-    """A kubeconfig of the webhook's own account, with the rights of manifests/rbac.yaml and no others."""
+    """A kubeconfig of the webhook's own account, with the rights of manifests/base/rbac.yaml and no others."""
     control_plane.kubectl("apply", *(f"--filename={MANIFESTS / name}.yaml" for name in ("namespace", "rbac")))
     return control_plane.kubeconfig_for(ACCOUNT)
 

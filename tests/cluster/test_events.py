@@ -1,4 +1,4 @@
-"""Events on jobs and on namespaces, by two replicas with the rights of manifests/rbac.yaml and no others."""
+"""Events on jobs and on namespaces, by two replicas with the rights of manifests/base/rbac.yaml and no others."""
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -79,8 +79,12 @@ def until(team: Team, condition: Callable[[], object], name: str = "samestep") -
     team.cluster.processes.wait(name, lambda: bool(condition()), timeout_s=30)
 
 
-def ddp(name: str, **annotations: str) -> Json:
-    return {**job(spread_pod(), name=name, **annotations)}
+def ddp(name: str) -> Json:
+    return job(spread_pod(), name=name)
+
+
+def too_large(name: str) -> Json:
+    return job(spread_pod(), name=name, memory_per_device="200Gi")
 
 
 def test_each_job_and_all_denials_of_a_minute_have_one_event_whoever_writes_it(
@@ -89,10 +93,10 @@ def test_each_job_and_all_denials_of_a_minute_have_one_event_whoever_writes_it(
     _, second = replicas
     team.apply(ddp("pinned"))
     audited.apply(ddp("mixed"))
-    audited.apply(ddp("too-large", memory_per_device="200Gi"))
+    audited.apply(too_large("too-large"))
     for name in ("one", "two"):
-        team.refused(ddp(name, memory_per_device="200Gi"))
-    team.refused(ddp("dry", memory_per_device="200Gi"), "--dry-run=server")
+        team.refused(too_large(name))
+    team.refused(too_large("dry"), "--dry-run=server")
     until(team, lambda: len(told(team)) + len(told(audited)) == 3)
 
     [(key, pinned)] = told(team).items()

@@ -1,4 +1,4 @@
-"""What is followed of a real cluster, with the rights of manifests/rbac.yaml and no others."""
+"""What is followed of a real cluster, with the rights of manifests/base/rbac.yaml and no others."""
 
 import asyncio
 import time
@@ -12,6 +12,7 @@ from tests.cluster.followed import free, until
 from tests.cluster.team import Team
 from tests.queues import flavor, kueue, local, queue
 from tests.samples import Json, fleet, pod
+from webhook.catalog.queues import LOCAL_QUEUE
 from webhook.cluster.access import Access
 from webhook.cluster.following import Following
 from webhook.cluster.lookup import Bounds, Lookup
@@ -90,7 +91,8 @@ def test_queues_and_their_flavors_are_followed_with_our_own_rights(
     control_plane.apply(flavor(name, {"gpu-type": "a"}), queue({name: 8}, name, cohortName=name))
     team.apply(local(name))
     worlds = Worlds(Policy())
-    following = Following(Access(account).client, worlds)
+    access = Access(account)
+    following = Following(access.client, worlds)
     key = ("Kueue", team.namespace, "lq")
 
     def quota(world: World) -> int | None:
@@ -106,6 +108,14 @@ def test_queues_and_their_flavors_are_followed_with_our_own_rights(
         await asyncio.to_thread(control_plane.kubectl, "delete", "resourceflavor", name)
         await until(worlds, lambda world: world.queues.known[key].missing == (f"ResourceFlavor {name}",))
         await following.stop()
+
+        await asyncio.to_thread(team.apply, local(name, "later"))
+        later = Reference(LOCAL_QUEUE, team.namespace, "later")
+        lookup = Lookup(access.client, following.path_of, lambda *_: (later,), Bounds(seconds=30))
+        assert worlds.current is not None
+        world = await lookup.world(Request(Kind("", "v1", "Pod"), "CREATE", {}), worlds.current)
+        await lookup.close()
+        assert world.queues.known["Kueue", team.namespace, "later"] == worlds.current.queues.known[key]
 
     try:
         asyncio.run(follow())

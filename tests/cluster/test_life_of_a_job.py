@@ -148,6 +148,7 @@ def webhook_away(
         f"--kubeconfig={account}",
         port=webhook.port,
         probe_port=webhook.probe_port,
+        metrics_port=webhook.metrics_port,
     )
     register(control_plane, again)  # with the CA of its new certificate
 

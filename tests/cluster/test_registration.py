@@ -1,4 +1,4 @@
-"""What the API server sends here, by the conditions of manifests/webhooks.yaml, and what it does not."""
+"""What the API server sends here, by the conditions of manifests/base/webhooks.yaml, and what it does not."""
 
 from collections.abc import Callable, Iterator
 from typing import Any

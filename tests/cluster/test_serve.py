@@ -1,4 +1,5 @@
-"""`samestep serve` with the rights of manifests/rbac.yaml, and what it does when the cluster does not keep its word."""
+"""`samestep serve` with the rights of manifests/base/rbac.yaml, and what it does when the cluster does not keep its
+word."""
 
 import json
 import os

@@ -74,7 +74,7 @@ async def created_while_a_model_joins(team: Team, *, known_for_s: float) -> Done
 
     ca, cert, key = self_signed(["127.0.0.1"])
     async with running(worlds=worlds, judge=judge, certificate=ServingCertificate.of(cert, key), trusted=ca) as here:
-        webhook = Webhook(here.server.port, here.server.probe_port, ca)
+        webhook = Webhook(here.server.port, here.server.probe_port, here.server.metrics_port, ca)
         await asyncio.to_thread(register, team.cluster, webhook)
         try:
             return await asyncio.to_thread(team.apply, job(spread_pod()), check=False)

@@ -4,6 +4,8 @@ import sys
 
 import click
 
+from webhook.cli.audit import audit
+from webhook.cli.bundle import bundle_command
 from webhook.cli.catalog import catalog
 from webhook.cli.check import check
 from webhook.cli.completion import completion, for_kubectl
@@ -12,10 +14,12 @@ from webhook.cli.fleet import fleet
 from webhook.cli.init import init
 from webhook.cli.learn import learn
 from webhook.cli.lint import lint
+from webhook.cli.render import render
 from webhook.cli.schema import schema
 from webhook.cli.serve import serve
 from webhook.cli.size import size
 from webhook.cli.test import test
+from webhook.cli.uninstall import uninstall
 from webhook.cli.webhooks import webhooks
 
 _SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
@@ -27,7 +31,27 @@ def main() -> None:
     """Keeps every GPU training job on one GPU model."""
 
 
-for command in (catalog, check, completion, explain, fleet, init, learn, lint, schema, serve, size, test, webhooks):
+_COMMANDS = (
+    audit,
+    bundle_command,
+    catalog,
+    check,
+    completion,
+    explain,
+    fleet,
+    init,
+    learn,
+    lint,
+    render,
+    schema,
+    serve,
+    size,
+    test,
+    uninstall,
+    webhooks,
+)
+
+for command in _COMMANDS:
     # Its own too: click keeps the help option of a command's first call, with or without the group.
     command.context_settings.update(_SETTINGS)
     main.add_command(command)

@@ -18,10 +18,20 @@ _PORT = click.IntRange(0, 65535)
 @click.command()
 @click.option("--host", default="", help="Address to listen on.  [default: all interfaces]")
 @click.option("--port", type=_PORT, default=8443, show_default=True, help="Port for the API server (HTTPS).")
-@click.option("--probe-port", type=_PORT, default=8080, show_default=True, help="Port for probes and metrics (HTTP).")
+@click.option("--probe-port", type=_PORT, default=8080, show_default=True, help="Port for probes (HTTP).")
+@click.option("--metrics-port", type=_PORT, default=9090, show_default=True, help="Port for metrics (HTTP).")
 @click.option("--cert", type=_FILE, help="Serving certificate, PEM; followed as it is replaced.")
 @click.option("--key", type=_FILE, help="Its key.")
 @click.option("--ca-out", type=_FILE, help="Without --cert: where to write the CA of the certificate that is made.")
+@click.option(
+    "--own-certificates",
+    is_flag=True,
+    help="Make certificates, keep them in a Secret that replicas share, and keep the webhook configurations right.",
+)
+@click.option("--client-ca", type=_FILE, help="Serve only who shows a certificate of these authorities, PEM; followed.")
+@click.option(
+    "--client-name", "client_names", multiple=True, help="With --client-ca: only who is called this. Repeatable."
+)
 @click.option("--kubeconfig", type=_FILE, help="Which kubeconfig to use.  [default: the pod's service account]")
 @click.option("--context", help="Which context of it.")
 @click.option(
@@ -56,9 +66,12 @@ def serve(
     host: str,
     port: int,
     probe_port: int,
+    metrics_port: int,
     cert: Path | None,
     key: Path | None,
     ca_out: Path | None,
+    client_ca: Path | None,
+    client_names: tuple[str, ...],
     kubeconfig: Path | None,
     context: str | None,
     files: tuple[Path, ...],
@@ -70,12 +83,18 @@ def serve(
     lame_duck: float | None,
     log_format: str,
     log_level: str,
+    *,
+    own_certificates: bool,
 ) -> None:
     """Run the admission webhook."""
     if (cert is None) != (key is None):
         raise click.UsageError("--cert and --key go together")
     if cert is not None and ca_out is not None:
         raise click.UsageError("--ca-out goes with a certificate that is made, not with --cert")
+    if own_certificates and (cert is not None or ca_out is not None or files):
+        raise click.UsageError("--own-certificates goes with neither --cert nor --ca-out nor --fleet")
+    if client_names and client_ca is None:
+        raise click.UsageError("--client-name goes with --client-ca")
     if files and (kubeconfig is not None or context is not None):
         raise click.UsageError("--fleet takes the place of a cluster")
     if files and prometheus is not None:
@@ -104,10 +123,14 @@ def serve(
         host=host,
         port=port,
         probe_port=probe_port,
+        metrics_port=metrics_port,
         lame_duck_s=lame_duck if lame_duck is not None else 0 if files else 10,
         cert=cert,
         key=key,
         ca_out=ca_out,
+        own_certificates=own_certificates,
+        client_ca=client_ca,
+        client_names=frozenset(client_names),
         access=Access(kubeconfig, context),
         fleet=known.fleet if known else None,
         profiles=known.profiles if known else NO_PROFILES,

@@ -1,6 +1,5 @@
 """The story of a decision, as text for a person and as the document that programs read."""
 
-import textwrap
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -10,9 +9,9 @@ from rich.table import Table
 from webhook.answer.document import document
 from webhook.answer.evidence import evidence
 from webhook.answer.message import why_not
-from webhook.answer.wording import gib, need, one_line, phrase
+from webhook.answer.wording import gib, need, phrase
 from webhook.cli.check import consequences, verdict
-from webhook.cli.printing import WIDTH, cut, put, table
+from webhook.cli.printing import cut, put, table, wrapped
 from webhook.decision.landing import Landing, Step
 from webhook.decision.nearest import Near, Nearest
 from webhook.decision.notes import Criterion, Key, Pools, Refused, Rule, Tried, Unpinned
@@ -108,27 +107,13 @@ def show_story(review: Review, story: Story | None, indent: int) -> None:
     if story is not None:
         for told in _told(story):
             if isinstance(told, str):
-                click.echo("\n".join(_wrapped(told, indent)))
+                click.echo("\n".join(wrapped(told, indent)))
             else:
                 put(told, indent)
         click.echo()
     put(f"Verdict: {verdict(review)}", indent)
     for line in consequences(review):
         click.echo(f"{' ' * indent}{line}".rstrip())
-
-
-def _wrapped(text: str, indent: int) -> list[str]:
-    """The text in lines; one of what cannot be parted may be longer."""
-    start = " " * indent
-    lines = textwrap.wrap(
-        one_line(text),
-        WIDTH,
-        initial_indent=start,
-        subsequent_indent=f"{start}  ",
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
-    return lines or [""]
 
 
 def _told(story: Story) -> Iterator[str | Table]:

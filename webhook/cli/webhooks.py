@@ -13,7 +13,7 @@ from webhook.policy.kinds import kinds_of
 def webhooks(policies: Path | None) -> None:
     """Print the webhook configurations for the kinds of job that can be read.
 
-    They are those of manifests/webhooks.yaml and, with --policies, also for the kinds that the policy teaches.
+    They are those of manifests/base/webhooks.yaml and, with --policies, also for the kinds that the policy teaches.
     """
     policy = common_from(policies)
     # kopf takes half a second to import; the other commands do without it.

@@ -2,8 +2,10 @@
 
 import os
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
@@ -35,6 +37,12 @@ class Client:
 
     def __init__(self, api: ApiClient) -> None:
         self._api = api
+        self._server_time: datetime | None = None
+
+    @property
+    def server_time(self) -> datetime:
+        """What the API server's clock said with its last answer, to the second; ours where it said nothing."""
+        return self._server_time or datetime.now(UTC)
 
     async def get(self, path: str, query: Mapping[str, str] | None = None) -> bytes:
         """The body of an answer. Raises StatusError, aiohttp.ClientError, TimeoutError."""
@@ -85,6 +93,8 @@ class Client:
         )
         answer = (await self._api.call_api(method, url, headers, body, _request_timeout=limits)).response
         try:
+            with suppress(KeyError, ValueError, TypeError):
+                self._server_time = parsedate_to_datetime(answer.headers["Date"])
             if answer.status >= HTTPStatus.BAD_REQUEST:
                 raise StatusError(answer.status, _message(await answer.read()))
             yield answer

@@ -24,6 +24,8 @@ _AGAIN_S = 5.0
 _LONGEST_NAME = 200
 # Not of this Event, but of the moment.
 _PASSING = (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.UNAUTHORIZED)
+# What the API server says, with a 403, of a namespace that is going (NamespaceLifecycle).
+_TERMINATING = "because it is being terminated"
 
 
 class Outcome(StrEnum):
@@ -92,14 +94,16 @@ class Events:
             await self._some.wait()
             try:
                 async with self._connect() as client:
-                    while self._waiting:
+                    # Kept as long as it works: to connect takes tens of milliseconds, in which nobody is answered.
+                    while True:
+                        await self._some.wait()
                         await self._write_next(client)
+                        if not self._waiting:
+                            self._some.clear()
+                            self._none.set()
             except Exception as error:  # noqa: BLE001 (whatever it is, it must not end the process)
                 self._tell(reason(error))
                 await asyncio.sleep(_AGAIN_S)
-            if not self._waiting:
-                self._some.clear()
-                self._none.set()
 
     async def _write_next(self, client: Client) -> None:
         event = self._waiting.popleft()
@@ -109,10 +113,13 @@ class Events:
             if error.status in _PASSING or error.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
                 self._waiting.appendleft(event)
                 raise
-            if error.status != HTTPStatus.CONFLICT:
+            if error.status == HTTPStatus.CONFLICT:
+                self._count(Outcome.THERE)
+            elif error.status == HTTPStatus.NOT_FOUND or _TERMINATING in str(error):
+                self._count(Outcome.DROPPED)  # nobody is left there to read it
+            else:
                 self.drop(reason(error))
                 return
-            self._count(Outcome.THERE)
         except Exception:
             self._waiting.appendleft(event)
             raise

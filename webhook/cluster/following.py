@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from webhook.catalog.queues import LOCAL_QUEUE
 from webhook.cluster.contact import Connect
 from webhook.cluster.fleet import LiveFleet
 from webhook.cluster.namespaces import NamespaceFollower
@@ -92,6 +93,8 @@ class Following:
         self._referred = {
             Kind(one.group, "", kind): into(one, ReferredFollower(worlds, one.plural)) for kind, one in REFERRED.items()
         }
+        queues = {one.plural: into(one, QueueFollower(worlds, one.plural)) for one in _QUEUES}
+        self._looked_up = {**self._referred, LOCAL_QUEUE: queues["localqueues"]}
         self._own = {kind: into(one, self.policies.followers[kind]) for kind, one in _OWN.items()}
         self._reflectors: tuple[Reflector[Any], ...] = (
             self._nodes,
@@ -104,7 +107,7 @@ class Following:
             *self._own.values(),
             *self._referred.values(),
             *(growing(source, growth) for source, growth in _GROWTH),
-            *(into(source, QueueFollower(worlds, source.plural)) for source in _QUEUES),
+            *queues.values(),
         )
 
     def start(self) -> None:
@@ -117,7 +120,7 @@ class Following:
 
     def path_of(self, kind: Kind) -> str:
         """The path of the collection of a kind that jobs refer to (no version said); empty where none is served."""
-        reflector = self._referred.get(kind)
+        reflector = self._looked_up.get(kind)
         return reflector.path if reflector else ""
 
     def path_of_own(self, kind: str) -> str:

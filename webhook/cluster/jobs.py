@@ -25,6 +25,8 @@ _LOOK_S = 1.0
 # A kind comes with its definition, which must be seen before what is created of it counts as old.
 _AGAIN_S = 30.0
 _PAUSE_S = 0.5
+# To connect takes some 40 ms, in which nobody is answered: not for all kinds at once.
+_APART_S = 0.1
 # Pods are large objects: a page of more would hold up requests while it is decoded.
 _PAGE = 100
 # The lease of a leader that has died runs out after 15 s, and is tried for every 5. The rest is for clocks that differ.
@@ -115,6 +117,7 @@ class JobWatch:
                 watch = _Watch(workloads, self._told, self._trouble, self._again_s)
                 watch.start(self._connect)
                 self._watches[key] = watch
+                await asyncio.sleep(_APART_S)
 
     def _told(self, event: JobEvent) -> None:
         for subscriber in self._subscribers:

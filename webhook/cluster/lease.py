@@ -14,6 +14,9 @@ import orjson
 from webhook.cluster.access import Client, StatusError, reason
 from webhook.cluster.contact import Connect
 
+LABELS = {"app.kubernetes.io/part-of": "samestep"}
+"""By which everything of ours in a cluster can be found."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -124,7 +127,8 @@ class Lease:
         spec["leaseTransitions"] = (before.get("leaseTransitions") or 0) + changed
         kind = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease"}
         if lease is None:
-            await client.send("POST", self._collection, {**kind, "metadata": {"name": self._name}, "spec": spec})
+            metadata = {"name": self._name, "labels": LABELS}
+            await client.send("POST", self._collection, {**kind, "metadata": metadata, "spec": spec})
         else:
             await client.send("PUT", self._path, {**kind, "metadata": lease["metadata"], "spec": spec})
 

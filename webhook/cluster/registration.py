@@ -1,6 +1,6 @@
 """The webhook configurations: which requests the API server sends here at all.
 
-`samestep webhooks` prints them, and manifests/webhooks.yaml is what it prints without a policy. The conditions are
+`samestep webhooks` prints them, and manifests/base/webhooks.yaml is what it prints without a policy. The conditions are
 generated from the catalog, so that a kind or a device known there is one that reaches us. Each step into an object is
 optional: a condition that fails on what it looks at would, under `failurePolicy: Fail`, refuse a job that is none of
 our business.
@@ -15,6 +15,7 @@ import yaml
 from webhook.catalog.accelerators import accelerators
 from webhook.catalog.workloads import workloads
 from webhook.cluster.handlers import STAGES
+from webhook.cluster.lease import LABELS
 from webhook.model.request import Stage
 from webhook.model.workload import Children, Each, Roles, Workload, Workloads
 
@@ -45,10 +46,35 @@ def webhook_configurations(client_config: Mapping[str, Any], kinds: Workloads | 
 
 
 def manifest(kinds: Workloads | None = None) -> str:
-    """Both for our Service, as YAML; manifests/webhooks.yaml where no other kinds than the catalog's are given."""
+    """Both for our Service, as YAML; manifests/base/webhooks.yaml where no other kinds than the catalog's are given."""
     service = {"service": {"name": "samestep", "namespace": NAMESPACE, "port": 443}}
     told = "# Generated from the kinds of job that can be read: samestep webhooks\n"
     return told + yaml.safe_dump_all(webhook_configurations(service, kinds), sort_keys=False, width=1000)
+
+
+def fail_closed() -> str:
+    """JSON patch, as YAML, of the validating configuration: while no replica answers, what trains cannot be created.
+
+    Never a pod, which may be anyone's, and no update: queues and controllers release, resize and end jobs by updates,
+    and an outage of ours must not keep them from it. So each such kind has two entries, one for each operation.
+    """
+    known = workloads()
+    patch: list[dict[str, Any]] = []
+    at = len(known.reviewed)
+    for index, entry in enumerate(known.reviewed):
+        if entry.children is not Children.DECIDED or entry.kind == "Pod":
+            continue
+        name, here = webhook_name(entry, known), f"/webhooks/{index}"
+        patch += [
+            {"op": "test", "path": f"{here}/name", "value": f"{name}.check.samestep.dev"},
+            {"op": "copy", "from": here, "path": f"/webhooks/{at}"},
+            {"op": "replace", "path": f"/webhooks/{at}/name", "value": f"{name}.check-update.samestep.dev"},
+            {"op": "replace", "path": f"/webhooks/{at}/rules/0/operations", "value": ["UPDATE"]},
+            {"op": "replace", "path": f"{here}/rules/0/operations", "value": ["CREATE"]},
+            {"op": "replace", "path": f"{here}/failurePolicy", "value": "Fail"},
+        ]
+        at += 1
+    return "# Generated from the kinds of job that can be read: make docs\n" + yaml.safe_dump(patch, sort_keys=False)
 
 
 def _configuration(handler: str, stage: Stage, client_config: Mapping[str, Any], known: Workloads) -> dict[str, Any]:
@@ -56,7 +82,7 @@ def _configuration(handler: str, stage: Stage, client_config: Mapping[str, Any],
     return {
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": kind,
-        "metadata": {"name": "samestep"},
+        "metadata": {"name": "samestep", "labels": {"app.kubernetes.io/name": "samestep", **LABELS}},
         "webhooks": [_webhook(entry, handler, stage, client_config, known) for entry in known.reviewed],
     }
 

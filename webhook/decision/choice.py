@@ -101,7 +101,7 @@ def _strategy(demand: Demand, policy: Policy) -> tuple[Criterion, Rank]:
 def _most_left(one: Candidate) -> tuple[float, ...]:
     """Devices left after what is in use, promised and waited for: less than none where there is a queue, so that of two
     models that are full the one with the shorter queue is taken. Then most devices *there*."""
-    return (-one.devices,) if one.devices_now is None else (one.short_now - one.devices_now, -one.devices)
+    return (-one.devices,) if one.left_now is None else (-one.left_now, -one.devices)
 
 
 def _safest(one: Candidate) -> tuple[float, ...]:

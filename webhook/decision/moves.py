@@ -12,6 +12,7 @@
 | 8 | more devices to share among | 1 | devices, and the global batch |
 | 9 | a declared measurement | 1 | nothing, where it holds |
 | 10 | adapters | 1 | what is trained |
+| 11 | several models on purpose | 1 | what the rule is for; only where policy lets the annotation count |
 
 Each move is filtered by size and by what candidates offer before it is decided again, which costs a whole review.
 """
@@ -37,6 +38,9 @@ _MORE_TIMES = (2, 4, 8)
 _ANNOTATIONS: Pointer = ("metadata", "annotations")
 _PER_DEVICE = "samestep.dev/memory-per-device"
 _WISH = "samestep.dev/model"
+_ALLOW_MIXED = "samestep.dev/allow-mixed"
+_REASON = "<your reason>"
+"""What the submitter is to say in its place."""
 
 Says: TypeAlias = tuple[tuple[str, str], ...]
 
@@ -351,9 +355,19 @@ def _measured(denial: Denial) -> Iterator[Proposal]:
         gibibytes = int(one.usable_mib / denial.headroom / 1024)
         if gibibytes >= 1:
             value = f"{gibibytes}Gi"
-            there = denial.job.annotations_are_a_map
-            write = add((*_ANNOTATIONS, _PER_DEVICE), value) if there else add(_ANNOTATIONS, {_PER_DEVICE: value})
-            yield Proposal("measured", {"key": _PER_DEVICE, "value": value}, (write,))
+            yield Proposal("measured", {"key": _PER_DEVICE, "value": value}, (_annotated(denial, _PER_DEVICE, value),))
+
+
+def _on_purpose(denial: Denial) -> Iterator[Proposal]:
+    """No model alone has the room, and policy leaves it to the submitter whether ranks may be on several."""
+    if denial.review.policy.allow_mixed and not denial.job.wishes.allow_mixed and denial.out_for(Out.ROOM):
+        write = _annotated(denial, _ALLOW_MIXED, _REASON)
+        yield Proposal("mixed", {"key": _ALLOW_MIXED, "value": _REASON}, (write,))
+
+
+def _annotated(denial: Denial, key: str, value: str) -> Operation:
+    there = denial.job.annotations_are_a_map
+    return add((*_ANNOTATIONS, key), value) if there else add(_ANNOTATIONS, {key: value})
 
 
 def _of_role(job: TrainingJob, role: Role, edit: Edit, value: int) -> str:
@@ -384,5 +398,6 @@ MOVES: tuple[Callable[[Denial], Iterator[Proposal]], ...] = (
     _more_devices,
     _measured,
     partial(_told, Remedy.ADAPTERS),
+    _on_purpose,
 )
 """In the order of the table above; a suggestion of each at the most."""

@@ -332,7 +332,7 @@ def _candidate(
         usable_mib=memory - policy.reserve_mib,
         devices=sum([pool.columns[model].there.total(pool.models[model]) for model in models]),
         devices_now=None if free is None else max(free - promised, 0),
-        short_now=0 if free is None else max(promised + awaited - free, 0),
+        left_now=None if free is None else free - promised - awaited,
         waits=gang and not out and free is not None and waits(pool, models, promised),
         out=out,
         short_role=short.role if short else "",

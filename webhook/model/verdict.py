@@ -51,9 +51,9 @@ class Candidate:
     """One model in the target pool, over all device roles, or several that count as one: `also` are the others.
 
     `memory_mib` is the least that a node of it reports and `usable_mib` that less the policy's reserve. `devices`
-    counts what its nodes offer *there*, `devices_now` what is free *now* (None: the pods are not in view), and
-    `short_now` how many more than are free have been promised to others, or are waited for by pods without a node;
-    `waits` where the gang fits there, and not into that.
+    counts what its nodes offer *there*, and `devices_now` what is free *now*; `waits` where the gang fits there and not
+    into that. `left_now` is that less what pods without a node wait for: less than none where the queue is longer. Both
+    are None where the pods are not in view.
     `short_role` names the role that could not be placed, and `pods` how many of its pods could be. `risk`: the demand's
     high end with headroom exceeds what is usable; `unlikely`: its likely figure does. `fits`: runs of the same training
     ended well on it, which goes before all figures, and `against` a figure that says otherwise. `ran_out`: devices ran
@@ -66,7 +66,7 @@ class Candidate:
     usable_mib: float
     devices: int
     devices_now: int | None = None
-    short_now: int = 0
+    left_now: int | None = None
     waits: bool = False
     out: tuple[Out, ...] = ()
     short_role: str = ""

@@ -22,7 +22,8 @@ class World:
     kinds: Workloads | None = None
     """The kinds of job that can be read; None: those of the catalog."""
     promises: tuple[Promise, ...] = ()
-    """The pins that this replica has given lately and whose pods are not bound yet."""
+    """The pins that this replica has given lately and whose pods are not bound yet, and pods that have been bound since
+    the fleet was made."""
     pinned: Pinned = field(default_factory=dict)
     """The pins of pods that belong together."""
     queued: Queued = field(default_factory=dict)

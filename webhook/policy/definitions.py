@@ -1,5 +1,5 @@
-"""The CustomResourceDefinitions of our kinds, as manifests/crds has them, and their schemas for editors, as schemas/
-has them."""
+"""The CustomResourceDefinitions of our kinds, as manifests/base/crds has them, and their schemas for editors, as
+schemas/ has them."""
 
 import json
 from collections.abc import Mapping
@@ -21,6 +21,7 @@ from webhook.policy.training_profile import TrainingProfile
 GROUP = "samestep.dev"
 VERSION = "v1alpha1"
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
+_LABELS = {"app.kubernetes.io/name": "samestep", "app.kubernetes.io/part-of": "samestep"}
 _READY = '.status.conditions[?(@.type=="Ready")].status'
 
 
@@ -142,7 +143,7 @@ def _definition(one: _Kind) -> dict[str, Any]:
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{one.plural}.{GROUP}", "labels": {"app.kubernetes.io/name": "samestep"}},
+        "metadata": {"name": f"{one.plural}.{GROUP}", "labels": dict(_LABELS)},
         "spec": {
             "group": GROUP,
             "names": {

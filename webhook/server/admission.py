@@ -72,7 +72,7 @@ class Admission:
     async def plug(self, fn: kopf.WebhookFn) -> AsyncIterator[kopf.WebhookClientConfig]:
         """Takes kopf's function and keeps it, also when kopf ends: it needs nothing that would end with kopf."""
         self.fn = fn
-        yield {}  # for configurations that kopf would manage; ours are in manifests/
+        yield {}  # for configurations that kopf would manage; ours are in manifests/base
         await asyncio.Event().wait()
 
     async def answer(self, http: web.Request) -> web.Response:

@@ -40,7 +40,7 @@ def checks(
         _surroundings(worlds),
         _objects(worlds),
         _handlers(plugged=plugged),
-        _certificate(certificate, now),
+        _certificate(worlds, certificate, now),
         Check("draining", State.FAILED if draining else State.OK, "stopping" if draining else "not stopping"),
     )
 
@@ -85,7 +85,7 @@ def _policies(worlds: Worlds) -> Check:
 
 
 def _surroundings(worlds: Worlds) -> Check:
-    told_elsewhere = ("nodes", "pods", *_RULES)
+    told_elsewhere = ("nodes", "pods", "certificates", *_RULES)
     problems = [told for plural, told in sorted(worlds.problems.items()) if plural not in told_elsewhere]
     told = "; ".join(problems) or "what jobs refer to is followed"
     return Check("surroundings", State.WARNING if problems else State.OK, told)
@@ -103,10 +103,15 @@ def _handlers(*, plugged: bool) -> Check:
     return Check("handlers", State.FAILED, "kopf has not found out the cluster's kinds yet")
 
 
-def _certificate(certificate: ServingCertificate, now: float) -> Check:
+def _certificate(worlds: Worlds, certificate: ServingCertificate, now: float) -> Check:
+    problem = worlds.problems.get("certificates", "")
+    if certificate.awaited:
+        return Check("certificate", State.FAILED, problem or "none yet that the API server could trust")
     until = datetime.fromtimestamp(certificate.expires_at, UTC).isoformat(timespec="seconds")
     told = f"{'expired' if certificate.expires_at < now else 'valid until'} {until}"
     if certificate.problem:
-        told += f"; the files in place are not served: {certificate.problem}"
-    bad = certificate.problem or certificate.expires_at < now
+        told += f"; what is there now is not served: {certificate.problem}"
+    if problem:
+        told += f"; {problem}"
+    bad = certificate.problem or problem or certificate.expires_at < now
     return Check("certificate", State.WARNING if bad else State.OK, told)

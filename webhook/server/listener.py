@@ -1,8 +1,9 @@
-"""The ports: HTTPS for the API server, plain HTTP for probes and metrics."""
+"""The ports: HTTPS for the API server, plain HTTP for probes and, so that it may be let through alone, for metrics."""
 
 import asyncio
 import ssl
 import time
+from collections.abc import Iterator
 from contextlib import AsyncExitStack, suppress
 from http import HTTPStatus
 from typing import Self
@@ -29,7 +30,8 @@ class ListenError(Exception):
 class Server:
     """Listens as long as its `async with` block, or until `close`.
 
-    `host` is an address or name to bind, empty for all interfaces. Entering raises ListenError.
+    `host` is an address or name to bind, empty for all interfaces. With `client_names` only who has one of them in the
+    certificate that it shows is answered by the handlers. Entering raises ListenError.
     """
 
     def __init__(
@@ -42,22 +44,28 @@ class Server:
         host: str,
         port: int,
         probe_port: int,
+        metrics_port: int,
         lame_duck_s: float = 0,
         certificate_check_s: float = _CERTIFICATE_CHECK_S,
+        client_names: frozenset[str] = frozenset(),
     ) -> None:
         self._admission = admission
         self._worlds = worlds
         self._metrics = metrics
         self._certificate = certificate
-        self._host, self._port, self._probe_port = host, port, probe_port
+        self._host, self._port = host, port
+        self._probe_port, self._metrics_port = probe_port, metrics_port
         self._lame_duck_s = lame_duck_s
         self._certificate_check_s = certificate_check_s
+        self._client_names = client_names
         self._draining = False
+        metrics.ready.set_function(lambda: self._readiness(verbose=False)[0])
         self._exit = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as undo:
             self.probe_port = await self._listen(undo, self._probes(), self._probe_port)
+            self.metrics_port = await self._listen(undo, self._metric(), self._metrics_port)
             self.port = await self._listen(undo, self._all(), self._port, tls=self._certificate.context)
             undo.push_async_callback(_ended, asyncio.create_task(self._follow_certificate()))
             self._exit = undo.pop_all()
@@ -101,21 +109,34 @@ class Server:
 
     def _all(self) -> web.Application:
         app = web.Application(client_max_size=self._admission.limits.body_bytes)
-        app.router.add_post("/admit/{id}", self._admission.answer)
+        app.router.add_post("/admit/{id}", self._answer)
         self._add_probes(app)
         return app
+
+    async def _answer(self, http: web.Request) -> web.StreamResponse:
+        if self._client_names and not self._client_names & set(_names(http)):
+            raise web.HTTPForbidden(text="the client certificate is of nobody who is served here\n")
+        answer = await self._admission.answer(http)
+        if self._draining:
+            # Who has a connection keeps to it, whatever becomes of endpoints, and the next request could meet its end.
+            answer.force_close()
+        return answer
 
     def _probes(self) -> web.Application:
         app = web.Application()
         self._add_probes(app)
+        return app
+
+    def _metric(self) -> web.Application:
+        app = web.Application()
         app.router.add_get("/metrics", self._scrape)
         return app
 
     def _add_probes(self, app: web.Application) -> None:
-        app.router.add_get("/healthz", _alive)
+        app.router.add_get("/livez", _alive)
         app.router.add_get("/readyz", self._readyz)
 
-    async def _readyz(self, http: web.Request) -> web.Response:
+    def _readiness(self, *, verbose: bool) -> tuple[bool, str]:
         found = checks(
             self._worlds,
             self._certificate,
@@ -123,7 +144,10 @@ class Server:
             draining=self._draining,
             now=time.time(),
         )
-        ready, text = readiness(found, verbose="verbose" in http.query)
+        return readiness(found, verbose=verbose)
+
+    async def _readyz(self, http: web.Request) -> web.Response:
+        ready, text = self._readiness(verbose="verbose" in http.query)
         return web.Response(text=text, status=HTTPStatus.OK if ready else HTTPStatus.SERVICE_UNAVAILABLE)
 
     async def _scrape(self, _: web.Request) -> web.Response:
@@ -131,6 +155,13 @@ class Server:
 
     async def _follow_certificate(self) -> None:
         await self._certificate.follow(every_s=self._certificate_check_s)
+
+
+def _names(http: web.Request) -> Iterator[str]:
+    """What the certificate that the client has shown calls it: its common names and DNS names."""
+    shown = http.get_extra_info("peercert") or {}
+    yield from (value for part in shown.get("subject", ()) for name, value in part if name == "commonName")
+    yield from (value for kind, value in shown.get("subjectAltName", ()) if kind == "DNS")
 
 
 async def _alive(_: web.Request) -> web.Response:

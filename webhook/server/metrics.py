@@ -4,11 +4,12 @@ import time
 from collections import Counter as Counts
 from collections.abc import Iterator
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, Info, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from webhook.answer.evidence import used
+from webhook.cluster.keeper import Keeper
 from webhook.cluster.observer import Tally
 from webhook.cluster.policies import FILES, KINDS
 from webhook.cluster.world import Worlds
@@ -83,8 +84,12 @@ class Metrics:
             ("outcome",),
             registry=registry,
         )
+        self.ready = Gauge("samestep_ready", "Whether this replica is ready, as /readyz says.", registry=registry)
+        told = "Whether this replica holds the Lease, and with it writes for all."
+        self.leader = Gauge("samestep_leader", told, registry=registry)
         Info("samestep_build", "What is running.", registry=registry).info({"version": version})
-        registry.register(_State(worlds, certificate))
+        self._state = _State(worlds, certificate)
+        registry.register(self._state)
 
     def count(self, review: Review, duration_s: float) -> None:
         """One review, answered."""
@@ -109,6 +114,10 @@ class Metrics:
         if on_purpose and review.verdict is not Verdict.DENY and estimate is not None:
             self._mixed_waits.labels(review.policy.name).observe(estimate.most_percent / 100)
             self._mixed_unused.labels(review.policy.name).observe(estimate.unused_mib * (1 << 20))
+
+    def keep(self, keeper: Keeper) -> None:
+        """The webhook configurations are kept by this one."""
+        self._state.keeper = keeper
 
     def show(self, tally: Tally) -> None:
         """What the observer of runs counts is shown as well."""
@@ -156,6 +165,7 @@ class _State(Collector):
     def __init__(self, worlds: Worlds, certificate: ServingCertificate) -> None:
         self._worlds = worlds
         self._certificate = certificate
+        self.keeper: Keeper | None = None
 
     def collect(self) -> Iterator[Metric]:
         nodes = GaugeMetricFamily("samestep_fleet_nodes", "Nodes with accelerators, by model.", labels=("model",))
@@ -182,9 +192,15 @@ class _State(Collector):
         told = "When the serving certificate expires."
         expires_at = self._certificate.expires_at
         yield GaugeMetricFamily("samestep_tls_certificate_expiry_timestamp_seconds", told, value=expires_at)
-        told = "Whether the certificate files in place could not be loaded."
+        authority_expires_at = self._certificate.authority_expires_at
+        if authority_expires_at is not None:
+            told = "When our own authority, which signs the serving certificate, expires."
+            yield GaugeMetricFamily("samestep_tls_authority_expiry_timestamp_seconds", told, value=authority_expires_at)
+        told = "Whether the certificate in place could not be loaded."
         failed = bool(self._certificate.problem)
         yield GaugeMetricFamily("samestep_tls_reload_failed", told, value=failed)
+        if self.keeper is not None:
+            yield from _kept(self.keeper)
 
     def _nodes_by_model(self) -> Counts[str]:
         tally: Counts[str] = Counts()
@@ -195,3 +211,13 @@ class _State(Collector):
                 tally["two models"] += column.two_models.bit_count()
                 tally["shares"] += column.shares.bit_count()
         return tally
+
+
+def _kept(keeper: Keeper) -> Iterator[Metric]:
+    told = "Webhook configurations that are not there, so that no job is sent here."
+    yield GaugeMetricFamily("samestep_webhook_configurations_missing", told, value=len(keeper.missing))
+    told = "Times that a webhook configuration was put right: edited by somebody, or outdated."
+    repairs = CounterMetricFamily("samestep_webhook_configuration_repairs", told, labels=("kind", "found"))
+    for (kind, found), count in keeper.repairs.items():
+        repairs.add_metric((kind, found), count)
+    yield repairs

@@ -19,10 +19,12 @@ from webhook.cluster.events import Events
 from webhook.cluster.following import Following
 from webhook.cluster.handlers import admission_handlers, with_fallback, without_kopf
 from webhook.cluster.jobs import JobWatch
+from webhook.cluster.keeper import Keeper
 from webhook.cluster.lease import Lease
 from webhook.cluster.lookup import Lookup
 from webhook.cluster.observer import Observer
 from webhook.cluster.operator import run_operator
+from webhook.cluster.own_certificates import OwnCertificates
 from webhook.cluster.policies import LivePolicies
 from webhook.cluster.policy_files import PolicyFiles
 from webhook.cluster.prometheus import Endpoint, Prometheus
@@ -48,7 +50,9 @@ _HOSTS = ("localhost", "127.0.0.1", "::1", "samestep.samestep-system.svc")
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """`host` empty: all interfaces. Without `cert` and `key` a pair is made, and its authority written to `ca_out`.
+    """`host` empty: all interfaces. Without `cert` and `key` a pair is made, its authority written to `ca_out`; with
+    `own_certificates` it is kept in a Secret, and the webhook configurations are kept right. With `client_ca` only who
+    shows a certificate of it is served, and with `client_names` only who has one of these names in it.
     With a `fleet` there is no cluster, and `profiles` are what earlier runs taught; `read_fleet` makes it again, by the
     node labels that policies say name GPU models. `loaded` is what `policies`, which are followed, have come to at
     first. `observe`: runs are learned from; `prometheus` knows what their devices hold."""
@@ -56,10 +60,14 @@ class Settings:
     host: str
     port: int
     probe_port: int
+    metrics_port: int
     lame_duck_s: float
     cert: Path | None = None
     key: Path | None = None
     ca_out: Path | None = None
+    own_certificates: bool = False
+    client_ca: Path | None = None
+    client_names: frozenset[str] = frozenset()
     access: Access = field(default_factory=Access)
     fleet: Fleet | None = None
     profiles: Profiles = NO_PROFILES
@@ -88,16 +96,17 @@ async def run(settings: Settings) -> None:
         host=settings.host,
         port=settings.port,
         probe_port=settings.probe_port,
+        metrics_port=settings.metrics_port,
         lame_duck_s=settings.lame_duck_s,
+        client_names=settings.client_names,
     )
     signalled = asyncio.Event()
     _take_signals(signalled)
     async with server:
-        _log.info(
-            "listening", extra={"facts": {"port": server.port, "probe_port": server.probe_port, "pid": os.getpid()}}
-        )
+        ports = {"port": server.port, "probe_port": server.probe_port, "metrics_port": server.metrics_port}
+        _log.info("listening", extra={"facts": {**ports, "pid": os.getpid()}})
         if settings.fleet is None:
-            await _serve_cluster(settings, worlds, admission, metrics, server, signalled)
+            await _serve_cluster(settings, worlds, metrics, certificate, admission, server, signalled)
         else:
             admission.fn = without_kopf(admission_handlers())
             gc.freeze()  # as the reflector does with the nodes that it follows
@@ -127,18 +136,27 @@ def _followed(settings: Settings, policies: LivePolicies) -> PolicyFiles:
 async def _serve_cluster(
     settings: Settings,
     worlds: Worlds,
-    admission: Admission,
     metrics: Metrics,
+    certificate: ServingCertificate,
+    admission: Admission,
     server: Server,
     signalled: asyncio.Event,
 ) -> None:
     over = asyncio.Event()
     handlers = admission_handlers()
     access = settings.access
-    lease = Lease(access.client, _namespace(), f"{socket.gethostname()}_{uuid4().hex[:8]}", lambda: standings.look())
+    lease = Lease(access.client, _namespace(), f"{socket.gethostname()}_{uuid4().hex[:8]}", lambda: lead())
+    own = _own_certificates(settings, worlds, metrics, certificate, lease)
     standings = Standings(access.client, lambda kind: following.path_of_own(kind), lease)
     following = Following(access.client, worlds, settings.loaded, standings.tell)
     files = _followed(settings, following.policies)
+
+    def lead() -> None:
+        standings.look()
+        if own is not None:
+            own.look()
+
+    metrics.leader.set_function(lambda: lease.held)
     lookup = Lookup(access.client, following.path_of, references)
     admission.surround = lookup.world
     events = Events(
@@ -158,7 +176,7 @@ async def _serve_cluster(
     metrics.show(observer.tally)
     subscribers = (created.see, observer.take)
     jobs = JobWatch(access.client, lambda: lease.held, lambda: worlds.kinds, subscribers, worlds.trouble)
-    for one in (lease, standings, events, denials, created, observer, jobs):
+    for one in (lease, standings, *((own,) if own else ()), events, denials, created, observer, jobs):
         one.start()
     operator = asyncio.create_task(
         run_operator(
@@ -174,6 +192,9 @@ async def _serve_cluster(
     waiting = asyncio.create_task(signalled.wait())
     await asyncio.wait((operator, waiting), return_when=asyncio.FIRST_COMPLETED)
     waiting.cancel()
+    if own is not None:
+        # Who takes us away takes the Secret too, and it is not to be made again.
+        await own.stop()
     # The nodes are followed and kopf goes on until the last request is answered.
     await server.drain()
     await server.close()
@@ -183,6 +204,18 @@ async def _serve_cluster(
     await observer.stop()
     await asyncio.gather(lookup.close(), events.stop())
     await lease.stop()
+
+
+def _own_certificates(
+    settings: Settings, worlds: Worlds, metrics: Metrics, certificate: ServingCertificate, lease: Lease
+) -> OwnCertificates | None:
+    """None where the certificates are somebody else's: then nothing is written."""
+    if not settings.own_certificates:
+        return None
+    keeper = Keeper(_namespace(), lambda: None if worlds.awaited else worlds.kinds, lease.identity)
+    metrics.keep(keeper)
+    connect, serve, trouble = settings.access.client, certificate.replace, worlds.trouble
+    return OwnCertificates(connect, _namespace(), lease, keeper, serve, trouble)
 
 
 def _namespace() -> str:
@@ -200,7 +233,7 @@ def _take_signals(signalled: asyncio.Event) -> None:
 
 def _certificate(settings: Settings) -> ServingCertificate:
     if settings.cert is not None and settings.key is not None:
-        return ServingCertificate(settings.cert, settings.key)
+        return ServingCertificate(settings.cert, settings.key, clients=settings.client_ca)
     hosts = dict.fromkeys((*_HOSTS, settings.host) if settings.host not in ("", "::", "0.0.0.0") else _HOSTS)  # noqa: S104
     ca_pem, cert_pem, key_pem = self_signed(tuple(hosts))
     if settings.ca_out is not None:
@@ -208,7 +241,7 @@ def _certificate(settings: Settings) -> ServingCertificate:
             settings.ca_out.write_bytes(ca_pem)
         except OSError as error:
             raise CertificateError(f"{settings.ca_out}: {error.strerror}") from error
-    return ServingCertificate.of(cert_pem, key_pem)
+    return ServingCertificate.of(cert_pem, key_pem, clients=settings.client_ca, awaited=settings.own_certificates)
 
 
 def _version() -> str:

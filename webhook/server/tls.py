@@ -1,9 +1,13 @@
-"""The TLS context of the server, which follows its certificate files without closing a socket."""
+"""The TLS context of the server, which follows its certificate without closing a socket."""
 
 import asyncio
 import logging
+import os
 import ssl
+import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Self
 
@@ -13,45 +17,57 @@ _log = logging.getLogger(__name__)
 
 
 class CertificateError(Exception):
-    """A certificate and key that cannot be served; the message names the files."""
+    """Certificates or a key that cannot be served with; the message names the files."""
 
 
 class ServingCertificate:
-    """A certificate and its key, from files that may be replaced at any time.
+    """A certificate and its key, from files that may be replaced at any time, or handed over.
 
     `context` is for the listener. Every handshake is handed on to a context that was loaded whole, so that a
-    half-written or mismatched pair never touches the one that is served. `problem` says why the files in place are
-    not the ones served, or is empty. `expires_at` is in seconds since the epoch.
+    half-written or mismatched pair never touches the one that is served. With `clients`, a file of authorities in PEM
+    form, only who shows a certificate signed by one of them is served.
+
+    `problem` says why what there is now is not what is served, or is empty. `expires_at` is in seconds since the epoch,
+    and so is `authority_expires_at`, which is None where the authority is not ours. `awaited`: what is served is only a
+    stand-in, which nobody trusts, until there is something to serve.
     """
 
-    def __init__(self, cert: Path, key: Path, *, replaceable: bool = True) -> None:
-        """Raises CertificateError."""
-        self._cert, self._key = cert, key
-        self._replaceable = replaceable
-        self._content = b""
+    def __init__(self, cert: Path | bytes, key: Path | bytes, *, clients: Path | None = None) -> None:
+        """Files, or PEM as it stands. Raises CertificateError."""
+        self._cert, self._key, self._clients = cert, key, clients
+        self._content: tuple[bytes, ...] = ()
         self.problem = ""
+        self.awaited = False
+        self.authority_expires_at: float | None = None
         self._load()
         self.context = _empty_context()
+        if clients is not None:
+            # Of the context that a handshake is handed on to, OpenSSL takes the authorities but not this.
+            self.context.verify_mode = ssl.CERT_REQUIRED
         self.context.sni_callback = self._hand_on
 
     @classmethod
-    def of(cls, cert_pem: bytes, key_pem: bytes) -> Self:
-        """A pair that is not in files and never replaced. Raises CertificateError."""
-        # The ssl module loads a key from nothing but a file.
-        with tempfile.TemporaryDirectory() as folder:
-            cert, key = Path(folder, "tls.crt"), Path(folder, "tls.key")
-            cert.write_bytes(cert_pem)
-            key.write_bytes(key_pem)
-            return cls(cert, key, replaceable=False)
+    def of(cls, cert_pem: bytes, key_pem: bytes, *, clients: Path | None = None, awaited: bool = False) -> Self:
+        """A pair that is not in files. Raises CertificateError."""
+        one = cls(cert_pem, key_pem, clients=clients)
+        one.awaited = awaited
+        return one
 
     async def follow(self, *, every_s: float) -> None:
         """Loads the files again whenever they have changed, for ever."""
-        while self._replaceable:
+        while True:
             await asyncio.sleep(every_s)
             self.reload()
 
+    def replace(self, cert_pem: bytes, key_pem: bytes, authority_expires_at: float) -> None:
+        """Serves this pair from now on."""
+        self._cert, self._key = cert_pem, key_pem
+        self.authority_expires_at = authority_expires_at
+        self.awaited = False
+        self.reload()
+
     def reload(self) -> None:
-        """Serves what the files hold now, if it is a pair; else goes on serving what it served."""
+        """Serves what there is now, if it is a pair; else goes on serving what it served."""
         try:
             changed = self._load()
         except CertificateError as error:
@@ -66,25 +82,61 @@ class ServingCertificate:
     def _load(self) -> bool:
         """Whether there was something new to load."""
         try:
-            content = self._cert.read_bytes() + self._key.read_bytes()
-            if content == self._content:
-                return False
-            context = _empty_context()
-            # An encrypted key is refused: without a password of our own, OpenSSL would ask the terminal for one.
-            context.load_cert_chain(self._cert, self._key, password="")
-            leaf = x509.load_pem_x509_certificate(self._cert.read_bytes())
-        except OSError as error:  # ssl.SSLError is one
-            reason = error.strerror or str(error)
-            raise CertificateError(f"{self._cert}, {self._key}: {_plain(error, reason)}") from error
-        except ValueError as error:
-            raise CertificateError(f"{self._cert}: not a certificate in PEM form") from error
+            content = cert, key, clients = _read(self._cert), _read(self._key), _read(self._clients or b"")
+        except OSError as error:
+            raise CertificateError(f"{error.filename}: {error.strerror}") from error
+        if content == self._content:
+            return False
+        context = _empty_context()
+        leaf = self._load_pair(context, cert, key)
+        if self._clients is not None:
+            self._load_clients(context, clients)
         self._content = content
         self._served = context
         self.expires_at = leaf.not_valid_after_utc.timestamp()
         return True
 
+    def _load_pair(self, context: ssl.SSLContext, cert: bytes, key: bytes) -> x509.Certificate:
+        try:
+            with _in_a_file(cert + b"\n" + key) as path:
+                # An encrypted key is refused: without a password of our own, OpenSSL would ask the terminal for one.
+                context.load_cert_chain(path, password="")
+            return x509.load_pem_x509_certificate(cert)
+        except ssl.SSLError as error:
+            raise CertificateError(f"{self._named()}: {_plain(error)}") from error
+        except ValueError as error:
+            raise CertificateError(f"{self._named()}: not a certificate in PEM form") from error
+
+    def _load_clients(self, context: ssl.SSLContext, authorities: bytes) -> None:
+        context.verify_mode = ssl.CERT_REQUIRED
+        try:
+            context.load_verify_locations(cadata=authorities.decode("ascii"))
+        except (ssl.SSLError, ValueError) as error:
+            raise CertificateError(f"{self._clients}: no certificates in PEM form") from error
+
+    def _named(self) -> str:
+        return ", ".join(str(one) for one in (self._cert, self._key) if isinstance(one, Path)) or "the certificate"
+
     def _hand_on(self, connection: ssl.SSLObject, *_: object) -> None:
         connection.context = self._served
+
+
+def _read(place: Path | bytes) -> bytes:
+    return place if isinstance(place, bytes) else place.read_bytes()
+
+
+@contextmanager
+def _in_a_file(content: bytes) -> Iterator[str]:
+    """The ssl module loads a key from nothing but a file. Where there are files in memory, it never is on a disk."""
+    if sys.platform == "linux":
+        descriptor = os.memfd_create("tls")
+        with os.fdopen(descriptor, "wb", buffering=0) as file:
+            file.write(content)
+            yield f"/proc/self/fd/{descriptor}"
+    else:
+        with tempfile.NamedTemporaryFile(buffering=0) as file:
+            file.write(content)
+            yield file.name
 
 
 def _empty_context() -> ssl.SSLContext:
@@ -93,9 +145,7 @@ def _empty_context() -> ssl.SSLContext:
     return context
 
 
-def _plain(error: OSError, reason: str) -> str:
-    if isinstance(error, ssl.SSLError) and error.reason == "KEY_VALUES_MISMATCH":
+def _plain(error: ssl.SSLError) -> str:
+    if error.reason == "KEY_VALUES_MISMATCH":
         return "the key does not belong to the certificate"
-    if isinstance(error, ssl.SSLError):
-        return "not a certificate and an unencrypted key in PEM form"
-    return reason
+    return "not a certificate and an unencrypted key in PEM form"

@@ -5,6 +5,8 @@ import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from copy import deepcopy
+from datetime import datetime
+from email.utils import format_datetime
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,7 @@ class Collection:
         self.page = 2
         self.lists = 0
         self.refuses: int | None = None
+        self.refuses_to_write: int | None = None
         self.go_on = asyncio.Event()
         """Pages after the first are held back while it is not set."""
         self.go_on.set()
@@ -70,6 +73,21 @@ class Collection:
         if self.refuses is not None or found is None:
             return web.json_response({"message": "no"}, status=self.refuses or 404)
         return web.json_response({"apiVersion": self.api_version, "kind": self.kind, **found})
+
+    async def write(self, http: web.Request, namespace: str, name: str) -> web.Response:
+        """POST without a name, PUT with one."""
+        if self.refuses_to_write is not None:
+            return web.json_response({"message": "no"}, status=self.refuses_to_write)
+        obj = await http.json()
+        obj["metadata"] |= {"namespace": namespace} if namespace else {}
+        if "generateName" in obj["metadata"]:
+            obj["metadata"]["name"] = f"{obj['metadata']['generateName']}{self.version}"
+        before = self.objects.get(self._key(obj))
+        if (before is None) == bool(name):
+            return web.json_response({"message": "no such, or there already"}, status=404 if name else 409)
+        if before is not None and before["metadata"]["resourceVersion"] != obj["metadata"].get("resourceVersion"):
+            return web.json_response({"message": "the object has been modified"}, status=409)
+        return web.json_response({"apiVersion": self.api_version, "kind": self.kind, **self.put(deepcopy(obj))})
 
     async def _list(self, http: web.Request) -> web.Response:
         self.lists += 1
@@ -128,6 +146,9 @@ class Collection:
 class ApiServer:
     """Collections by their paths, without a namespace."""
 
+    clock: datetime | None
+    """What is told as its time; the machine's where None."""
+
     def __init__(self) -> None:
         self.collections: dict[str, Collection] = {}
         self.asked: list[str] = []
@@ -135,6 +156,8 @@ class ApiServer:
         self.events: list[Json] = []
         """All that have been created."""
         self.refuses_events: int | None = None
+        self.refusal = "events is forbidden"
+        self.clock = None
 
     def serve(self, path: str, kind: str) -> Collection:
         version = path.removeprefix("/api/").removeprefix("/apis/").rpartition("/")[0]
@@ -148,16 +171,24 @@ class ApiServer:
     async def answer(self, http: web.Request) -> web.StreamResponse:
         self.asked.append(http.path)
         await asyncio.sleep(self.delay_s)
-        collection = self.collections.get(http.path)
-        if collection is not None:
-            return await collection.answer(http)
-        prefix, _, rest = http.path.partition("/namespaces/")
+        at = self._at(http.path)
+        if at is None:
+            return self._discovery(http.path)
+        collection, namespace, name = at
+        if http.method != "GET":
+            return await collection.write(http, namespace, name)
+        return await (collection.get(namespace, name) if name else collection.answer(http))
+
+    def _at(self, path: str) -> tuple[Collection, str, str] | None:
+        """The collection of a path, and the namespace and the name in it, which may be empty."""
+        if path in self.collections:
+            return self.collections[path], "", ""
+        prefix, _, rest = path.partition("/namespaces/")
         match rest.split("/"):
-            case [namespace, plural, name] if f"{prefix}/{plural}" in self.collections:
-                return await self.collections[f"{prefix}/{plural}"].get(namespace, name)
-            case [_, plural] if f"{prefix}/{plural}" in self.collections:
-                return await self.collections[f"{prefix}/{plural}"].answer(http)
-        return self._discovery(http.path)
+            case [namespace, plural, *name] if f"{prefix}/{plural}" in self.collections:
+                return self.collections[f"{prefix}/{plural}"], namespace, "".join(name)
+        collection, _, last = path.rpartition("/")
+        return (self.collections[collection], "", last) if collection in self.collections else None
 
     async def change(self, http: web.Request) -> web.Response:
         """Server-side apply, and deletion."""
@@ -176,11 +207,13 @@ class ApiServer:
             return web.json_response({"status": "Success"})
         return web.json_response(collection.apply(namespace, body, "".join(part)))
 
-    async def create_event(self, http: web.Request) -> web.Response:
+    async def create_event(self, http: web.Request) -> web.StreamResponse:
+        if "/api/v1/events" in self.collections:
+            return await self.answer(http)
         self.asked.append(http.path)
         event: Json = await http.json()
         if self.refuses_events is not None:
-            return web.json_response({"message": "events is forbidden"}, status=self.refuses_events)
+            return web.json_response({"message": self.refusal}, status=self.refuses_events)
         name = event["metadata"].get("name")
         if name and any(name == one["metadata"].get("name") for one in self.events):
             return web.json_response({"message": f'events "{name}" already exists'}, status=409)
@@ -189,6 +222,9 @@ class ApiServer:
 
     def _discovery(self, path: str) -> web.Response:
         match path.split("/"):
+            case ["", "api", "v1"]:
+                core = [one for one in self.collections if one.startswith("/api/v1/")]
+                return web.json_response({"resources": [{"name": one.rpartition("/")[2]} for one in core]})
             case ["", "apis", group]:
                 versions = list(dict.fromkeys(one.split("/")[3] for one in self._of(f"/apis/{group}/")))
                 if versions:
@@ -200,6 +236,10 @@ class ApiServer:
                     return web.json_response({"resources": resources})
         return web.json_response({"message": "the server could not find the requested resource"}, status=404)
 
+    async def tell_time(self, _: web.Request, response: web.StreamResponse) -> None:
+        if self.clock is not None:
+            response.headers["Date"] = format_datetime(self.clock, usegmt=True)
+
     def _of(self, prefix: str) -> list[str]:
         return [path for path in self.collections if path.startswith(prefix)]
 
@@ -209,10 +249,11 @@ async def served(folder: Path) -> AsyncIterator[tuple[ApiServer, Path]]:
     """The server and a kubeconfig for it."""
     api = ApiServer()
     app = web.Application()
-    app.router.add_get("/{path:.*}", api.answer)
     app.router.add_post("/api/v1/namespaces/{namespace}/events", api.create_event)
     app.router.add_patch("/{path:.*}", api.change)
     app.router.add_delete("/{path:.*}", api.change)
+    app.router.add_route("*", "/{path:.*}", api.answer)
+    app.on_response_prepare.append(api.tell_time)
     runner = web.AppRunner(app, shutdown_timeout=0.1, handler_cancellation=True)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()

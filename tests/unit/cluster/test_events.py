@@ -132,6 +132,25 @@ async def test_what_the_api_server_refuses_is_dropped_and_told_of(server: ApiSer
     assert [event["involvedObject"]["name"] for event in server.events] == ["other"]
 
 
+@pytest.mark.parametrize(
+    ("status", "refusal"),
+    [
+        (403, 'unable to create new content in namespace "team-a" because it is being terminated'),
+        (404, 'namespaces "team-a" not found'),
+    ],
+)
+async def test_a_namespace_that_goes_away_is_no_trouble(
+    server: ApiServer, writing: Writing, status: int, refusal: str
+) -> None:
+    server.refuses_events, server.refusal = status, refusal
+    writing.events.start()
+    writing.events.write(event_on(stored(), TOLD, "one", once=True))
+    await writing.events.stop()
+
+    assert writing.outcomes == {Outcome.DROPPED: 1}
+    assert writing.troubles == {}
+
+
 async def test_what_only_fails_for_the_moment_is_written_later_and_in_order(
     server: ApiServer, writing: Writing
 ) -> None:

@@ -10,7 +10,7 @@ from webhook.cluster.registration import manifest, match_conditions, webhook_con
 from webhook.model.workload import Workload
 from webhook.server.admission import Limits
 
-MANIFEST = Path(__file__).parents[3] / "manifests" / "webhooks.yaml"
+MANIFEST = Path(__file__).parents[3] / "manifests" / "base" / "webhooks.yaml"
 
 
 def webhooks(client_config: dict[str, Any] | None = None) -> list[dict[str, Any]]:
@@ -19,7 +19,7 @@ def webhooks(client_config: dict[str, Any] | None = None) -> list[dict[str, Any]
 
 
 def test_the_manifest_is_what_the_catalog_gives() -> None:
-    assert MANIFEST.read_text() == manifest(), "samestep webhooks > manifests/webhooks.yaml"
+    assert MANIFEST.read_text() == manifest(), "samestep webhooks > manifests/base/webhooks.yaml"
 
 
 def test_each_kind_of_the_catalog_has_one_webhook_in_each_configuration() -> None:

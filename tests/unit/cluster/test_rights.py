@@ -1,4 +1,4 @@
-"""The rights of manifests/rbac.yaml, which say no more and no less than what is asked of the API server."""
+"""The rights of manifests/base/rbac.yaml, which say no more and no less than what is asked of the API server."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from webhook.cluster.jobs import watched
 from webhook.cluster.world import Worlds
 from webhook.model.policy import Policy
 
-MANIFEST = Path(__file__).parents[3] / "manifests" / "rbac.yaml"
+MANIFEST = Path(__file__).parents[3] / "manifests" / "base" / "rbac.yaml"
 
 
 def allowed(kind: str, verb: str) -> set[tuple[str, str]]:

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import aiohttp
@@ -65,10 +66,16 @@ class Serving:
         async with self.client.get(url) as answer:
             return answer.status, await answer.text()
 
+    async def scrape(self) -> str:
+        async with self.client.get(f"http://127.0.0.1:{self.server.metrics_port}/metrics") as answer:
+            assert answer.status == 200
+            return await answer.text()
+
     async def metric(self, sample: str) -> float:
         """The value of one sample of /metrics, written as there; 0 where there is none."""
-        _, text = await self.get("/metrics", probe=True)
-        values = [line.rpartition(" ")[2] for line in text.splitlines() if line.rpartition(" ")[0] == sample]
+        values = [
+            line.rpartition(" ")[2] for line in (await self.scrape()).splitlines() if line.rpartition(" ")[0] == sample
+        ]
         return float(values[0]) if values else 0.0
 
 
@@ -98,6 +105,8 @@ async def running(
     port: int = 0,
     lame_duck_s: float = 0,
     certificate_check_s: float = 10,
+    client_names: frozenset[str] = frozenset(),
+    shows: Path | None = None,
 ) -> AsyncIterator[Serving]:
     if certificate is None:
         trusted, cert, key = self_signed(["127.0.0.1"])
@@ -115,10 +124,15 @@ async def running(
         host="127.0.0.1",
         port=port,
         probe_port=0,
+        metrics_port=0,
         lame_duck_s=lame_duck_s,
         certificate_check_s=certificate_check_s,
+        client_names=client_names,
     )
-    connector = aiohttp.TCPConnector(ssl=ssl.create_default_context(cadata=trusted.decode()))
+    context = ssl.create_default_context(cadata=trusted.decode())
+    if shows is not None:
+        context.load_cert_chain(shows)
+    connector = aiohttp.TCPConnector(ssl=context)
     async with server, aiohttp.ClientSession(connector=connector) as client:
         yield Serving(server, admission, worlds, client)
 

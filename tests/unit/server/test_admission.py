@@ -378,7 +378,7 @@ async def test_metrics_count_reviews_and_name_no_job_namespace_or_user(serving: 
     assert await serving.metric('samestep_findings_total{code="SST201",stage="Mutate"}') == 1
     assert await serving.metric('samestep_http_responses_total{code="400"}') == 1
     assert await serving.metric('samestep_review_duration_seconds_count{stage="Mutate"}') == 2
-    _, text = await serving.get("/metrics", probe=True)
+    text = await serving.scrape()
     for name in ("team-a", '"ddp"', "ada", "0b4f8f4c"):
         assert name not in text
 

@@ -23,20 +23,20 @@ from webhook.server.tls import CertificateError, ServingCertificate
 PIN = "/admit/pin"
 
 
-async def test_a_ready_server_says_so_on_both_ports(serve: Serve) -> None:
+async def test_a_ready_server_says_so_on_both_its_ports(serve: Serve) -> None:
     serving = await serve()
 
     for probe in (False, True):
-        assert await serving.get("/healthz", probe=probe) == (200, "alive\n")
+        assert await serving.get("/livez", probe=probe) == (200, "alive\n")
         assert await serving.get("/readyz", probe=probe) == (200, "ready\n")
 
 
-async def test_metrics_are_not_on_the_port_of_the_api_server(serve: Serve) -> None:
+async def test_metrics_are_on_a_port_of_their_own(serve: Serve) -> None:
     serving = await serve()
 
-    assert (await serving.get("/metrics"))[0] == 404
-    status, text = await serving.get("/metrics", probe=True)
-    assert status == 200
+    for probe in (False, True):
+        assert (await serving.get("/metrics", probe=probe))[0] == 404
+    text = await serving.scrape()
     assert 'samestep_fleet_nodes{model="RTX-5090"} 2.0' in text
     assert 'samestep_build_info{version="test"} 1.0' in text
     assert "samestep_tls_certificate_expiry_timestamp_seconds" in text
@@ -68,6 +68,7 @@ async def test_a_replica_is_unready_until_policies_and_namespaces_have_been_seen
     worlds.name({})
     worlds.rule(Rules())
     assert (await serving.get("/readyz"))[0] == 200
+    assert await serving.metric("samestep_ready") == 1
 
 
 async def test_a_broken_object_of_ours_is_told_and_the_server_stays_ready(serve: Serve) -> None:
@@ -78,8 +79,7 @@ async def test_a_broken_object_of_ours_is_told_and_the_server_stays_ready(serve:
     assert await serving.get("/readyz") == (200, "ready\n")
     _, text = await serving.get("/readyz?verbose")
     assert "[!]objects warning: Accelerator new: spec.vendor: no such (left out)" in text
-    _, metrics = await serving.get("/metrics", probe=True)
-    assert 'samestep_broken_objects{kind="Accelerator"} 1.0' in metrics
+    assert await serving.metric('samestep_broken_objects{kind="Accelerator"}') == 1
 
 
 async def test_before_the_first_list_a_server_is_unready_and_says_why(serve: Serve) -> None:
@@ -93,9 +93,10 @@ async def test_before_the_first_list_a_server_is_unready_and_says_why(serve: Ser
         "[-]handlers failed: kopf has not found out the cluster's kinds yet",
         "not ready",
     ]
+    assert await serving.metric("samestep_ready") == 0
     worlds.trouble("nodes", "nodes not followed since 2026-01-01T00:00:00+00:00: 403 nodes is forbidden")
     assert "[-]fleet failed: nodes not followed since" in (await serving.get("/readyz"))[1]
-    assert (await serving.get("/healthz"))[0] == 200
+    assert (await serving.get("/livez"))[0] == 200
 
 
 async def test_a_stale_fleet_is_told_and_never_makes_a_server_unready(serve: Serve) -> None:

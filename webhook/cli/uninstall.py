@@ -1,0 +1,59 @@
+"""`samestep uninstall`: all of it out of a cluster, in the order in which nothing is ever blocked."""
+
+import asyncio
+from pathlib import Path
+
+import click
+
+
+@click.command()
+@click.option("--kubeconfig", type=click.Path(path_type=Path), help="Which kubeconfig to use.")
+@click.option("--context", help="Which context of it.")
+@click.option("--only", type=click.Choice(["webhooks"]), help="Stop the API server from asking, and no more.")
+@click.option(
+    "--crds", is_flag=True, help="Also the kinds of ours, and with them every policy, pool, exception and accelerator."
+)
+@click.option("--yes", is_flag=True, help="Do it. Without, what would be removed is listed.")
+def uninstall(
+    kubeconfig: Path | None,
+    context: str | None,
+    only: str | None,
+    crds: bool,  # noqa: FBT001 - click passes it by name
+    yes: bool,  # noqa: FBT001 - click passes it by name
+) -> None:
+    """Remove Samestep from a cluster.
+
+    The webhook configurations go first, so that no job is ever refused because nobody answers. What has the label
+    app.kubernetes.io/part-of=samestep goes after them. Jobs that were pinned stay pinned.
+    """
+    if only and crds:
+        raise click.UsageError("--crds goes with all of it, not with --only")
+    # The clients take half a second to import; commands that read files do without them.
+    import aiohttp
+
+    from webhook.cluster.access import Access, AccessError, StatusError, reason
+    from webhook.cluster.removal import Part, parts, remove
+
+    def told(part: Part) -> None:
+        click.echo(f"{part} removed")
+
+    async def go() -> None:
+        async with Access(kubeconfig, context).client() as client:
+            found = await parts(client, only_webhooks=only == "webhooks", definitions=crds)
+            if not found:
+                click.echo("there is nothing of Samestep in this cluster")
+            elif yes:
+                await remove(client, found, told)
+            else:
+                for part in found:
+                    click.echo(f"{part}, with all that is in it" if part.plural == "namespaces" else part)
+                click.echo("nothing has been removed: --yes removes these, in this order")
+
+    try:
+        asyncio.run(go())
+    except AccessError as error:
+        raise click.ClickException(f"no cluster to ask: {error}") from None
+    except StatusError as error:
+        raise click.ClickException(f"the API server refused: {error}") from None
+    except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
+        raise click.ClickException(f"the API server cannot be reached: {reason(error)}") from None
