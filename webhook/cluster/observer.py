@@ -35,8 +35,9 @@ FOLLOWED = "prometheus"
 @dataclass(frozen=True, slots=True)
 class Rhythm:
     """When what is done, in seconds. Ends are looked at when pods had `settle` to tell theirs; running jobs each
-    `measure`; profiles are swept each `sweep`. Of questions, `burst` may be asked at once, and one each `question` in
-    the long run; after a failure none for `pause`, twice as long each time, up to 16 times."""
+    `measure`; profiles are swept each `sweep`. What did not work is tried again after `again`, of one job twice as long
+    each time. Of questions, `burst` may be asked at once, and one each `question` in the long run; after a failure none
+    for `pause`, twice as long each time, up to 16 times."""
 
     look: float = 1.0
     settle: float = 5.0
