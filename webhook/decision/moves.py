@@ -149,7 +149,7 @@ def _times(denial: Denial, batch: int, one: Candidate, says: Says) -> int | None
     comfortable = largest(lambda smaller: _at_most(denial.need(smaller, says).high_mib, most), batch - 1)
     # What fits at the high end fits at the low.
     fitting = comfortable or largest(lambda smaller: denial.fits(denial.need(smaller, says), one), batch - 1)
-    if one.ran_out is not None and not denial.review.demand.known:
+    if one.ran_out is not None and not denial.need(batch, says).known:
         fitting = batch - 1
     divisors = [k for k in range(2, min(batch, _MOST_DIVISORS) + 1) if batch % k == 0]
     return next((k for k in divisors if batch // k <= fitting), None)

@@ -333,8 +333,8 @@ WARNINGS = {
         nodes((RTX_5090, 4, 4)),
         now=NOW,
         profiles=known(
-            profile(recipe(in_batches(8)), large(runs=1, peak_gib=10)),
-            profile(recipe(in_batches(16)), large(runs=1, peak_gib=14)),
+            profile(recipe(in_batches(8)), large(runs=1, peak_gib=10), name="ddp-8"),
+            profile(recipe(in_batches(16)), large(runs=1, peak_gib=14), name="ddp-16"),
         ),
     ),
     "processes without devices": ask(pytorchjob(pod(gpus=0, command=("torchrun", "--nproc-per-node=8", "train.py")))),

@@ -292,6 +292,7 @@ def test_a_smaller_batch_is_a_way_out_where_devices_ran_out() -> None:
     obj["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["spec"]["containers"][0]["command"] += [
         "--gradient_accumulation_steps=1"
     ]
-    outcome = again(obj, ran(obj, small(out=1)), nodes((RTX_5090, 4, 4)))
-    assert outcome.verdict is Verdict.DENY
-    assert [one.kind for one in outcome.suggestions] == ["batch"]
+    for runs in (ran(obj, small(out=1)), ran(obj, small(out=1), large(runs=1, peak_gib=33))):
+        outcome = again(obj, runs, nodes((RTX_5090, 4, 4)))
+        assert outcome.verdict is Verdict.DENY
+        assert [one.kind for one in outcome.suggestions] == ["batch"]
