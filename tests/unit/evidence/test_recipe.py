@@ -168,7 +168,7 @@ def test_a_growth_setting_makes_another_recipe() -> None:
 
 
 def test_jobs_of_the_corpus_with_one_recipe_differ_in_nothing_that_decides() -> None:
-    """The shapes of public reports, 70 of them. None of what is one recipe differs in ranks, image or words, but for the
+    """The shapes of public reports, 70 of them. None of what is one recipe differs in ranks, image or words but for the
     name of a run in the one case that is about it."""
     found = defaultdict(set)
     for case in cases():
