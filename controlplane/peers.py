@@ -25,7 +25,7 @@ KYVERNO = Group(
     "kyverno",
     {"kyverno": "github.com/kyverno/kyverno/cmd/kyverno"},
     {
-        name: ("github.com/kyverno/kyverno", f"config/crds/{name}")
+        f"crds-{name}": ("github.com/kyverno/kyverno", f"config/crds/{name}")
         for name in ("kyverno", "policies.kyverno.io", "policyreport", "reports")
     },
 )
@@ -61,7 +61,7 @@ def start_gatekeeper(control_plane: ControlPlane) -> list[Json]:
         "gatekeeper",
         [
             folder / "gatekeeper",
-            *(f"--operation={one}" for one in ("webhook", "mutation-webhook", "mutation-status", "status")),
+            *(f"--operation={one}" for one in ("webhook", "mutation-webhook", "mutation-status", "status", "generate")),
             "--disable-cert-rotation",
             f"--cert-dir={certificates}",
             "--host=127.0.0.1",
@@ -145,6 +145,7 @@ def start_kyverno(control_plane: ControlPlane, namespaces: Json) -> None:
             f"--metricsPort={metrics}",
             "--controllerRuntimeMetricsAddress=0",
             "--admissionReports=false",
+            "--v=2",
             "--omitEvents=PolicyApplied,PolicySkipped,PolicyViolation,PolicyError",
         ],
         {

@@ -3,8 +3,8 @@
 import base64
 import json
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from controlplane.build import artifact
@@ -29,15 +29,16 @@ _WEBHOOK = {"admissionReviewVersions": ["v1"], "failurePolicy": "Fail", "sideEff
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """`namespace` is whose jobs it changes, `processes` what it runs as (none: the API server itself), `validate` adds
-    its check of what came of that (None: it is measured without)."""
+    """`namespace` is whose jobs it changes, `processes` what it runs as (none: the API server itself). `prepare` makes
+    it change jobs or, with True, check what came of that as well; it may be called again. `alone`: it cannot be in
+    force at the same time as the others, and is measured in rounds of its own."""
 
     name: str
     namespace: str
     processes: tuple[str, ...] = ()
-    validate: Callable[[], None] | None = None
+    prepare: Callable[[bool], None] = lambda _: None
     ready_s: float | None = None
-    facts: Mapping[str, str] = field(default_factory=dict)
+    alone: bool = False
 
 
 def start_engines(cluster: ControlPlane, folder: Path) -> list[Engine]:
@@ -51,7 +52,7 @@ def start_engines(cluster: ControlPlane, folder: Path) -> list[Engine]:
 
 def _none(cluster: ControlPlane, _: Path) -> list[Engine]:
     _namespace(cluster, "bench-none")
-    return [Engine(NONE, "bench-none", validate=lambda: None)]
+    return [Engine(NONE, "bench-none")]
 
 
 def _native(cluster: ControlPlane, _: Path) -> list[Engine]:
@@ -77,7 +78,9 @@ def _native(cluster: ControlPlane, _: Path) -> list[Engine]:
         },
     )
 
-    def validate() -> None:
+    def prepare(checks: bool) -> None:
+        if not checks:
+            return
         cluster.apply(
             {
                 "apiVersion": _POLICY,
@@ -97,7 +100,7 @@ def _native(cluster: ControlPlane, _: Path) -> list[Engine]:
             },
         )
 
-    return [Engine("native policy", namespace, validate=validate)]
+    return [Engine("native policy", namespace, prepare=prepare)]
 
 
 def _null(cluster: ControlPlane, folder: Path) -> list[Engine]:
@@ -113,7 +116,7 @@ def _null(cluster: ControlPlane, folder: Path) -> list[Engine]:
             "null webhook",
             namespace,
             ("null-mutating", "null-validating"),
-            lambda: cluster.apply(_configuration("Validating", "null", namespace, validating)),
+            _checking(cluster, _configuration("Validating", "null", namespace, validating)),
             ready_s,
         )
     ]
@@ -153,7 +156,9 @@ def _gatekeeper(cluster: ControlPlane, _: Path) -> list[Engine]:
 violation[{{"msg": "no model"}}] {{ not input.review.object.spec.template.spec.nodeSelector["{KEY}"] }}
 """
 
-    def validate() -> None:
+    def prepare(checks: bool) -> None:
+        if not checks:
+            return
         cluster.apply(
             {
                 "apiVersion": "templates.gatekeeper.sh/v1",
@@ -178,56 +183,50 @@ violation[{{"msg": "no model"}}] {{ not input.review.object.spec.template.spec.n
             _limited(validating, namespace),
         )
 
-    return [Engine("Gatekeeper", namespace, ("gatekeeper",), validate, ready_s)]
+    return [Engine("Gatekeeper", namespace, ("gatekeeper",), prepare, ready_s)]
 
 
 def _kyverno(cluster: ControlPlane, _: Path) -> list[Engine]:
-    classic, typed = _namespace(cluster, "bench-kyverno"), _namespace(cluster, "bench-kyverno-cel")
+    """Its two ways of writing policies, in turn: its webhooks go by one selector of namespaces for both."""
+    namespace = _namespace(cluster, "bench-kyverno")
     started = time.monotonic()
-    start_kyverno(cluster, _only(classic))
+    start_kyverno(cluster, _only(namespace))
     ready_s = time.monotonic() - started
-    cluster.apply(
-        _cluster_policy(
-            "bench-mutate",
-            classic,
-            {"mutate": {"patchStrategicMerge": {"spec": {"template": {"spec": {"nodeSelector": {KEY: MODEL}}}}}}},
+    change = {"mutate": {"patchStrategicMerge": {"spec": {"template": {"spec": {"nodeSelector": {KEY: MODEL}}}}}}}
+    pattern = {"spec": {"template": {"spec": {"nodeSelector": {KEY: "?*"}}}}}
+    check = {"validate": {"failureAction": "Enforce", "message": "no model", "pattern": pattern}}
+    classic = [_cluster_policy("bench-change", namespace, change), _cluster_policy("bench-check", namespace, check)]
+    typed = [
+        _typed_policy("MutatingPolicy", {"mutations": _MUTATIONS}),
+        _typed_policy(
+            "ValidatingPolicy",
+            {"validationActions": ["Deny"], "validations": [{"expression": _CHECK, "message": "no model"}]},
         ),
-        {
-            "apiVersion": "policies.kyverno.io/v1",
-            "kind": "MutatingPolicy",
-            "metadata": {"name": "bench-mutate"},
-            "spec": {
-                "matchConstraints": {"namespaceSelector": _only(typed), "resourceRules": [_JOBS]},
-                "autogen": {"podControllers": {"controllers": []}},
-                "mutations": _MUTATIONS,
-            },
-        },
-    )
+    ]
 
-    def validate() -> None:
-        pattern = {"spec": {"template": {"spec": {"nodeSelector": {KEY: "?*"}}}}}
-        rule = {"validate": {"failureAction": "Enforce", "message": "no model", "pattern": pattern}}
-        cluster.apply(_cluster_policy("bench-validate", classic, rule))
+    def only(mine: list[Json], others: list[Json]) -> Callable[[bool], None]:
+        def prepare(checks: bool) -> None:
+            for one in others:
+                cluster.kubectl("delete", "--ignore-not-found", one["kind"], one["metadata"]["name"])
+            cluster.apply(*(mine if checks else mine[:1]))
 
-    def validate_typed() -> None:
-        cluster.apply(
-            {
-                "apiVersion": "policies.kyverno.io/v1",
-                "kind": "ValidatingPolicy",
-                "metadata": {"name": "bench-validate"},
-                "spec": {
-                    "validationActions": ["Deny"],
-                    "matchConstraints": {"namespaceSelector": _only(typed), "resourceRules": [_JOBS]},
-                    "autogen": {"podControllers": {"controllers": []}},
-                    "validations": [{"expression": _CHECK, "message": "no model"}],
-                },
-            }
-        )
+        return prepare
 
     return [
-        Engine("Kyverno ClusterPolicy", classic, ("kyverno",), validate, ready_s),
-        Engine("Kyverno MutatingPolicy", typed, ("kyverno",), validate_typed, ready_s),
+        Engine("Kyverno ClusterPolicy", namespace, ("kyverno",), only(classic, typed), ready_s),
+        Engine("Kyverno MutatingPolicy", namespace, ("kyverno",), only(typed, classic), ready_s, alone=True),
     ]
+
+
+def _typed_policy(kind: str, does: Json) -> Json:
+    constraints = {"resourceRules": [_JOBS]}
+    autogen: Json = {"podControllers": {"controllers": []}}
+    return {
+        "apiVersion": "policies.kyverno.io/v1",
+        "kind": kind,
+        "metadata": {"name": "bench"},
+        "spec": {"matchConstraints": constraints, "autogen": autogen, **does},
+    }
 
 
 def _cluster_policy(name: str, namespace: str, rule: Json) -> Json:
@@ -251,7 +250,7 @@ def _samestep(cluster: ControlPlane, folder: Path) -> list[Engine]:
     ready_s = time.monotonic() - started
     mutating, validating = (_limited(one, namespace) for one in webhook.configurations())
     cluster.apply(mutating)
-    return [Engine("samestep", namespace, ("samestep",), lambda: cluster.apply(validating), ready_s)]
+    return [Engine("samestep", namespace, ("samestep",), _checking(cluster, validating), ready_s)]
 
 
 def _samestep_of(nodes: int) -> Callable[[ControlPlane, Path], list[Engine]]:
@@ -267,9 +266,17 @@ def _samestep_of(nodes: int) -> Callable[[ControlPlane, Path], list[Engine]]:
         for one in (mutating, validating):
             one["metadata"] = {"name": name}
         cluster.apply(mutating)
-        return [Engine(f"samestep, {nodes:,} nodes", namespace, (name,), lambda: cluster.apply(validating))]
+        return [Engine(f"samestep, {nodes:,} nodes", namespace, (name,), _checking(cluster, validating))]
 
     return start
+
+
+def _checking(cluster: ControlPlane, configuration: Json) -> Callable[[bool], None]:
+    def prepare(checks: bool) -> None:
+        if checks:
+            cluster.apply(configuration)
+
+    return prepare
 
 
 def _configuration(kind: str, name: str, namespace: str, client: Json) -> Json:
