@@ -329,7 +329,7 @@ def _of_events(owned: Owned, documents: Iterable[Document]) -> Iterator[Waiting]
                 "kind": "Event",
                 "type": "Warning",
                 "reason": str(reason),
-                "involvedObject": {"kind": kind, "name": name},
+                "involvedObject": {"kind": str(kind), "name": str(name)},
                 "metadata": {"namespace": owned.namespace},
             } if (kind, name) in names and reason.startswith("Failed"):
                 if reason not in last or _when(one.object) >= _when(last[reason]):
