@@ -167,7 +167,7 @@ def codes(kind: str, path: str) -> Iterator[Example]:
 def _policies() -> Iterator[Example]:
     of = "TrainingPolicy"
     yield Example(of, {})
-    yield Example(of, {"evidence": {}}, "spec.evidence")
+    yield Example(of, {"learning": {}}, "spec.learning")
     yield Example(of, {"Priority": 1}, "spec.Priority")
     yield from whole(of, "priority", -1_000_000_000, 1_000_000_000)
     yield from selector(of, "match.namespaceSelector")
@@ -284,6 +284,10 @@ def _policies() -> Iterator[Example]:
     yield from some(of, "annotations", [], [({"declare_": True}, ".declare_")])
     yield from choice(of, "exceptions", "Forbidden", "Allowed")
     yield from switch(of, "configMaps")
+    for name in ("ignoreImageTag", "terminationMessage"):
+        yield from switch(of, f"evidence.{name}")
+    queries = ["", "amd_gpu_used_vram * 1048576", "x" * 1024]
+    yield from some(of, "evidence.query", queries, [("x" * 1025, ""), (1, "")])
     yield from choice(of, "messages.fleet", "Full", "Models", "None")
     yield from some(of, "language", ["en", "ko"], [("EN", ""), ("de", ""), (1, "")])
     yield from _taught(of)

@@ -15,7 +15,7 @@ from tests.samples import Json
 from webhook.catalog.codes import codes
 from webhook.model.finding import Action
 from webhook.model.placement import Operator, Requirement, Toleration
-from webhook.model.policy import Condition, Differing, FleetShown, Language, Likeness, Match, Policy, Sameness
+from webhook.model.policy import Condition, Differing, Evidence, FleetShown, Language, Likeness, Match, Policy, Sameness
 from webhook.model.rules import AcceleratorPool as ResolvedPool
 from webhook.model.rules import PolicyException
 from webhook.policy.accelerator_pool import AcceleratorPool
@@ -107,6 +107,7 @@ def test_everything_that_a_policy_can_say_arrives() -> None:
         },
         annotations={"model": False, "ignore": True, "allowMixed": True},
         exceptions="Allowed",
+        evidence={"ignoreImageTag": True, "query": "used_bytes", "terminationMessage": True},
         messages={"fleet": "None"},
         language="ko",
     )
@@ -130,6 +131,7 @@ def test_everything_that_a_policy_can_say_arrives() -> None:
         ignore=True,
         allow_mixed=True,
         exceptions=True,
+        evidence=Evidence(ignore_image_tag=True, query="used_bytes", termination_message=True),
         fleet_shown=FleetShown.NONE,
         language=Language.KO,
     )
