@@ -23,6 +23,7 @@ from webhook.cli.documents import Document
 from webhook.cli.redaction import redacted, scrubbed
 from webhook.cli.seen import Seen, seen_in
 from webhook.fleet.snapshot import to_objects
+from webhook.intake.read import name_of
 from webhook.model.request import Object
 from webhook.model.verdict import Review, Verdict
 
@@ -205,7 +206,7 @@ def _surroundings(objects: Iterable[Object]) -> Iterator[dict[str, Any]]:
     for obj in objects:
         if obj["kind"] in _LOOKED_UP:
             yield redacted(obj, status=obj["kind"] in _READ_WITH_STATUS)
-        elif obj["kind"] == "ConfigMap" and (obj.get("metadata") or {}).get("name") == "cluster-autoscaler-status":
+        elif obj["kind"] == "ConfigMap" and name_of(obj) == "cluster-autoscaler-status":
             data = obj.get("data")
             status = data.get("status") if isinstance(data, Mapping) else None
             yield {**redacted(obj), "data": {"status": scrubbed(str(status or ""))}}
@@ -213,7 +214,8 @@ def _surroundings(objects: Iterable[Object]) -> Iterator[dict[str, Any]]:
 
 def _policy(obj: Object) -> dict[str, Any]:
     kept = ("name", "namespace", "uid", "creationTimestamp", "labels")
-    metadata = {key: obj["metadata"][key] for key in kept if key in obj["metadata"]}
+    whole = obj.get("metadata")
+    metadata = {key: whole[key] for key in kept if key in whole} if isinstance(whole, Mapping) else {}
     return {"apiVersion": obj["apiVersion"], "kind": obj["kind"], "metadata": metadata, "spec": obj.get("spec")}
 
 

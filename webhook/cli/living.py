@@ -20,7 +20,7 @@ from webhook.cli.seen import Seen
 from webhook.decision.pin import requires
 from webhook.intake.annotations import PREFIX
 from webhook.intake.finished import finished
-from webhook.intake.read import read_job
+from webhook.intake.read import name_of, read_job
 from webhook.model.job import PinRecord, TrainingJob
 from webhook.model.placement import Pointer
 from webhook.model.request import Object
@@ -137,7 +137,7 @@ def show_living(one: Living) -> None:
         click.echo()
         rows = table(("PODS", "WAIT BY", "BECAUSE"))
         for reason in one.waiting:
-            rows.add_row(str(reason.pods or ""), reason.by, cut(reason.message))
+            rows.add_row(str(reason.pods or ""), cut(reason.by), cut(reason.message))
         put(rows, 2)
     if one.moves:
         click.echo()
@@ -185,7 +185,7 @@ def _find(seen: Seen, asked_for: str, namespace: str) -> Owned:
         if owned.namespace != namespace:
             continue
         ours = [owned.document.object, *owned.pods, *owned.between]
-        if any((_group(one), one["kind"]) in wanted and one["metadata"].get("name") == name for one in ours):
+        if any((_group(one), one["kind"]) in wanted and name_of(one) == name for one in ours):
             return owned
     raise NotThereError(f"there is no {asked_for} that can be a training job in namespace {namespace}")
 
@@ -234,11 +234,17 @@ def _pinned(job: TrainingJob | None) -> Pinned | None:
 
 
 def _place(pod: Object, seen: Seen) -> Place:
-    node = str((pod.get("spec") or {}).get("nodeName") or "")
+    node = _node_of(pod)
     fleet = seen.world.fleet
     on = fleet.names.equal(node) if node else 0
     models = (model.name for one in fleet.devices.values() for model, nodes in one.models.items() if on & nodes)
-    return Place(str(pod["metadata"].get("name")), node, next(models, ""))
+    return Place(name_of(pod), node, next(models, ""))
+
+
+def _node_of(pod: Object) -> str:
+    spec = pod.get("spec")
+    node = spec.get("nodeName") if isinstance(spec, Mapping) else None
+    return node if isinstance(node, str) else ""
 
 
 def _unpinned(obj: Object, job: TrainingJob) -> dict[str, Any] | None:
@@ -289,7 +295,7 @@ def _waiting(owned: Owned, job: TrainingJob | None, seen: Seen) -> Iterator[Wait
     yield from _of_queues(owned, seen.documents)
     messages: Counter[tuple[str, str]] = Counter()
     for pod in owned.pods:
-        if not (pod.get("spec") or {}).get("nodeName"):
+        if not _node_of(pod):
             messages[_of_scheduler(pod)] += 1
     for (by, message), pods in messages.items():
         yield Waiting(by, message, pods)
@@ -316,14 +322,14 @@ def _of_queues(owned: Owned, documents: Iterable[Document]) -> Iterator[Waiting]
 def _of_events(owned: Owned, documents: Iterable[Document]) -> Iterator[Waiting]:
     """Why no more pods are made (a ResourceQuota, an admission webhook): the last word of each reason."""
     last: dict[str, Object] = {}
-    names = {(one["kind"], one["metadata"].get("name")) for one in (owned.document.object, *owned.between)}
+    names = {(one["kind"], name_of(one)) for one in (owned.document.object, *owned.between)}
     for one in documents:
         match one.object:
             case {
                 "kind": "Event",
                 "type": "Warning",
                 "reason": str(reason),
-                "involvedObject": {"kind": kind, "name": name},
+                "involvedObject": {"kind": str(kind), "name": str(name)},
                 "metadata": {"namespace": owned.namespace},
             } if (kind, name) in names and reason.startswith("Failed"):
                 if reason not in last or _when(one.object) >= _when(last[reason]):

@@ -21,10 +21,10 @@ _CALLED = r"(?:token|passw|passwd|pwd|secret|credential|auth|key|signature|cooki
 _NAMED = re.compile(_CALLED, re.IGNORECASE)
 _FLAG = re.compile(r"(--?)?([A-Za-z_][\w.-]*)")
 _VALUE = r"""(?P<value>"[^"]*"|'[^']*'|[^\s"'&|;,)}\]]+)"""
-_NAME = rf"(?P<name>[\w.-]*?{_CALLED}[\w.-]*)"
-# NAME=value, --name=value, "name": "value", name: value; and, with dashes alone, --name value.
-_ASSIGNED = re.compile(rf"""(?P<head>{_NAME}["']?\s*[:=]\s*){_VALUE}""", re.IGNORECASE)
-_SPACED = re.compile(rf"(?P<head>(?<![\w-])--?{_NAME}\s+)(?!-){_VALUE}", re.IGNORECASE)
+# NAME=value, --name=value, "name": "value", name: value; and, with dashes alone, --name value. Each word is looked at
+# once, however long it is.
+_ASSIGNED = re.compile(rf"""(?<![\w.-])-{{0,2}}(?P<name>\w[\w.-]*+)(?:\\?["'])?\s*+[:=]\s*+\\?{_VALUE}""")
+_SPACED = re.compile(rf"(?<![\w.-])-{{1,2}}(?P<name>\w[\w.-]*+)\s++(?!-){_VALUE}")
 _LOOKS = (
     re.compile(r"(?<=://)[^/\s@\"']+(?=@)"),
     re.compile(r"(?<=\bbearer\s)[\w+/=.~-]+|(?<=\bbasic\s)[\w+/=.~-]+", re.IGNORECASE),
@@ -69,7 +69,22 @@ def redacted(obj: Object, *, status: bool = False) -> dict[str, Any]:
 
 def scrubbed(text: str) -> str:
     """Words without what may be a secret among them."""
-    return _SPACED.sub(_without_value, _ASSIGNED.sub(_without_value, _without_tokens(text)))
+    return _without_values(_SPACED, _without_values(_ASSIGNED, _without_tokens(text)))
+
+
+def _without_values(pattern: re.Pattern[str], text: str) -> str:
+    """The text without the values of names like a secret's. In any other value there may be one again."""
+    pieces: list[str] = []
+    done = 0
+    while found := pattern.search(text, done):
+        start, end = found.span("value")
+        pieces.append(text[done:start])
+        done = start
+        if _is_secret(found["name"]):
+            quote = text[start] if text[start] in "\"'" else ""
+            pieces.append(f"{quote}{REDACTED}{quote}")
+            done = end
+    return "".join([*pieces, text[done:]])
 
 
 def _without_tokens(text: str) -> str:

@@ -3,13 +3,13 @@
 A model that pods are on is a fact; one that they may come to, when the job starts or starts again, is a risk.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from webhook.decision.likeness import Member, joined
 from webhook.decision.scope import Treatment, scope
 from webhook.decision.straggler import straggler
-from webhook.model.finding import Action, Facts, Finding
+from webhook.model.finding import Facts, Finding
 from webhook.model.fleet import Fleet, Model
 from webhook.model.pods import Pod
 from webhook.model.policy import Policy
@@ -81,9 +81,9 @@ def with_landing(review: Review, where: Landed) -> Review:
     treatment = scope(review.job, policy).treatment
     if treatment is Treatment.NONE:
         return review
-    kept = [one for one in decision.findings if one.code != "SST202"]
+    kept = list(decision.findings)
     if not any(one.code == "SST201" for one in kept):
-        kept += _too_small(_exposed(decision, where), review)
+        kept = _with_all_too_small(kept, _too_small(_exposed(decision, where), review))
     slowing = decision.straggler
     if treatment is Treatment.ONE_MODEL and not any(one.code == _ON_PURPOSE for one in kept):
         if len(_groups(where, policy)) > 1:
@@ -129,7 +129,16 @@ def _exposed(decision: Decision, where: Landed) -> dict[str, float]:
     return found
 
 
-def _too_small(exposed: Mapping[str, float], review: Review) -> Iterator[Finding]:
+def _with_all_too_small(findings: list[Finding], told: Finding | None) -> list[Finding]:
+    """What is told of all models in the place of what was told of the chosen, with what policy makes of that."""
+    before = next((one for one in findings if one.code == "SST202"), None)
+    if told is None:
+        return findings
+    told = replace(told, action=before.action if before is not None else None)
+    return [*(one for one in findings if one.code != "SST202"), told]
+
+
+def _too_small(exposed: Mapping[str, float], review: Review) -> Finding | None:
     demand, policy = review.demand, review.policy
     likely, high = demand.likely_mib or demand.low_mib, demand.high_mib or demand.low_mib
     usable = {name: memory - policy.reserve_mib for name, memory in exposed.items()}
@@ -139,6 +148,5 @@ def _too_small(exposed: Mapping[str, float], review: Review) -> Iterator[Finding
     ]
     if unlikely:
         facts: Facts = {"models": ", ".join(unlikely), "usable_mib": min(usable[name] for name in unlikely)}
-        yield Finding("SST202", facts=facts, variant="unlikely", action=Action.WARN)
-    elif tight:
-        yield Finding("SST202", facts={"models": ", ".join(tight)}, action=Action.WARN)
+        return Finding("SST202", facts=facts, variant="unlikely")
+    return Finding("SST202", facts={"models": ", ".join(tight)}) if tight else None

@@ -18,8 +18,9 @@ def finished(obj: Object) -> bool:
     status = _map(obj.get("status"))
     conditions = status.get("conditions")
     for one in conditions if isinstance(conditions, list) else ():
-        if _map(one).get("type") in _ENDED and _map(one).get("status") == "True":
-            return True
+        match one:
+            case {"type": str(type_), "status": "True"} if type_ in _ENDED:
+                return True
     return any(_phase(status, path) in _PHASES for path in _AT)
 
 

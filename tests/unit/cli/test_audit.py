@@ -8,12 +8,21 @@ from typing import Any
 import pytest
 import yaml
 from click.testing import CliRunner, Result
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
+from controlplane.devices import allocation
+from controlplane.nodes import RTX_5090, RTX_PRO_6000
 from tests.dumps import LARGE, SMALL, dump, owned_pod, running
-from tests.samples import Json, ask, job, patched, pod, pytorchjob
+from tests.queues import flavor, local, queue, queued
+from tests.samples import Json, ask, demo_nodes, job, patched, pod, pytorchjob
 from tests.unit.cli.folders import exception, policy, write
 from tests.unit.cluster.api_server import served
 from webhook.cli import main
+from webhook.cli.audited import Auditor, jobs_in
+from webhook.cli.seen import seen_in
+
+FLAVORS = {"small": RTX_5090.product, "large": RTX_PRO_6000.product}
 
 
 def audit(*words: str | Path) -> Result:
@@ -222,6 +231,79 @@ async def test_a_live_cluster_is_read_in_pages_and_only_what_it_serves(tmp_path:
         refused = await asyncio.to_thread(audit, *words)
         assert refused.exit_code == 2
         assert json.loads(refused.stdout)["errors"][0]["message"] == "may not be listed"
+
+
+def test_a_queue_that_gives_one_flavor_of_one_model_leaves_nothing_unpinned(tmp_path: Path) -> None:
+    flavors = [flavor(name, {"nvidia.com/gpu.product": product}) for name, product in FLAVORS.items()]
+    made = queued(job(pod(gpus=4), pods=2, memory_per_device="20Gi"))
+    assert found("-f", dump(tmp_path, made, flavors, queue({"small": 8, "large": 8}), local())) == {"ddp": []}
+    assert found("-f", dump(tmp_path, made))["ddp"] == ["unpinned", "wouldBePinned"]
+
+
+def test_models_that_count_as_one_are_no_mix_and_what_is_meant_is_none_either(tmp_path: Path) -> None:
+    spread = running("spread", [SMALL[0], LARGE[0]], allow_mixed="a benchmark of both")
+    alike = policy(likeness={"classes": [list(FLAVORS.values())]})
+    meant = policy(annotations={"allowMixed": True})
+    assert "mixed" in found("-f", dump(tmp_path, spread))["spread"]
+    assert found("-f", dump(tmp_path, spread, alike))["spread"] == []
+    assert found("-f", dump(tmp_path, spread, meant))["spread"] == []
+
+
+def test_a_policy_that_denies_what_is_tight_is_counted_as_it_denies(tmp_path: Path) -> None:
+    strict = policy(codes=[{"code": "SST202", "action": "Deny"}], likeness={"classes": [list(FLAVORS.values())]})
+    lucky = running("lucky", LARGE[:1] * 2, memory_per_device="93Gi")
+    told = report("-f", dump(tmp_path, lucky, strict))
+    assert told["summary"]["denied"] == [{"code": "SST202", "namespace": "team-a", "jobs": 1}]
+
+
+def test_what_the_claims_of_its_own_pods_hold_takes_no_room_from_it(tmp_path: Path) -> None:
+    def claim(of: str, node: str) -> Json:
+        held = allocation(node, *(f"gpu-{index}" for index in range(4)))
+        status = {"allocation": held, "reservedFor": [{"resource": "pods", "name": of, "uid": "u"}]}
+        metadata = {"name": f"{of}-gpus", "namespace": "team-a", "uid": f"claim of {of}"}
+        return {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": metadata, "status": status}
+
+    made = running("mine", SMALL, memory_per_device="20Gi")
+    claims = [claim(f"mine-worker-{index}", node) for index, node in enumerate(SMALL)]
+    seen = seen_in([dump(tmp_path, made, claims)], [], None)
+    (owned,) = jobs_in(seen)
+    used = {name: dict(amounts) for name, amounts in seen.known.usage.used.items()}
+    assert used[SMALL[0]]["gpu.nvidia.com"] == 4
+    Auditor(seen).judge(owned)
+    assert {name: dict(amounts) for name, amounts in seen.known.usage.used.items()} == used
+    assert len(list(Auditor(seen)._taking(owned.pods[0]))) == 2
+
+
+PLACES = st.lists(st.integers(0, 30), max_size=6)
+WRONG: st.SearchStrategy[object] = st.sampled_from(
+    [None, 0, True, "", "x", [], {}, [None], [{}], {"a": 1}, "2027-01-01T00:00:00Z", 1e400]
+)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(number=st.integers(0, 10), places=PLACES, wrong=WRONG)
+def test_a_dump_of_any_shape_is_answered(number: int, places: list[int], wrong: object, tmp_path: Path) -> None:
+    """One value anywhere in it is another one."""
+    made = pinned(pytorchjob(pod(gpus=4), workers=2, memory_per_device="20Gi"))
+    whole = [*running("spread", [SMALL[0], LARGE[0]]), made, owned_pod(made, "p"), *demo_nodes()]
+    value: Any = whole[number % len(whole)]
+    for place in places:
+        inner = [key for key, one in _entries(value) if isinstance(one, dict | list) and one]
+        if not inner:
+            break
+        value = value[inner[place % len(inner)]]
+    keys = [key for key, _ in _entries(value) if key not in ("apiVersion", "kind")]
+    if keys:
+        value[keys[len(places) % len(keys)]] = wrong
+    file = dump(tmp_path, whole, nodes=[])
+    for words in (["audit", "-f", str(file)], ["explain", "pytorchjob/spread", "-n", "team-a", "-f", str(file)]):
+        result = CliRunner().invoke(main, words)
+        assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+        assert result.exit_code in (0, 1, 2)
+
+
+def _entries(value: object) -> list[tuple[Any, object]]:
+    return list(value.items()) if isinstance(value, dict) else list(enumerate(value)) if isinstance(value, list) else []
 
 
 @pytest.mark.parametrize("output", ["json", "yaml"])

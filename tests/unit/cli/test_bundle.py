@@ -20,9 +20,11 @@ from tests.queues import flavor, local, queue, queued
 from tests.samples import Json, ask, job, patched, pod, pytorchjob
 from tests.unit.cli.folders import exception, policy, pool
 from tests.unit.cluster.api_server import served
+from tests.unit.intake.runtimes import definition, node, runtime, train_job
 from tests.unit.server.conftest import admission_review
 from tests.unit.server.conftest import running as running_server
 from webhook.cli import main
+from webhook.model.job import PatchShape
 
 
 def bundle(*words: str | Path) -> Result:
@@ -68,6 +70,19 @@ CASES: dict[str, tuple[str, list[Json]]] = {
             exception(codes=["SST401"], match={"names": ["ddp"]}),
             pool(nodeSelector={"matchLabels": {"nvidia.com/gpu.product": "NVIDIA-GeForce-RTX-5090"}}),
             {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team-a", "labels": {"team": "a"}}},
+        ],
+    ),
+    "a TrainJob, its runtime and the definition of its kind": (
+        "trainjob/tj",
+        [
+            train_job(annotations={"samestep.dev/memory-per-device": "20Gi"}),
+            runtime(node(gpus=4, env=[{"name": "TOKEN", "value": "x"}]), nodes=2),
+            {
+                **definition(PatchShape.POD_TEMPLATE_OVERRIDES),
+                "apiVersion": "apiextensions.k8s.io/v1",
+                "kind": "CustomResourceDefinition",
+                "metadata": {"name": "trainjobs.trainer.kubeflow.org"},
+            },
         ],
     ),
     "read from flags": (

@@ -1,0 +1,54 @@
+"""`samestep audit`, `explain TYPE/NAME` and `bundle` in front of a real API server, with pods that a real scheduler
+placed and no webhook at all: what the first week is like."""
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from controlplane.rig import ControlPlane
+from tests.cluster.team import LARGE, PER_SAMPLE, SMALL, Team, spread_pod
+from tests.samples import job
+from webhook.cli import main
+
+
+def samestep(team: Team, *words: str) -> Result:
+    return CliRunner().invoke(main, [*words, "-n", team.namespace, "--kubeconfig", str(team.cluster.kubeconfig)])
+
+
+@pytest.mark.usefixtures("demo_fleet")
+def test_a_spread_job_is_found_where_its_pods_are_and_one_that_waits_is_told_why(
+    control_plane: ControlPlane, team: Team, tmp_path: Path
+) -> None:
+    spread = spread_pod(batch=16)
+    spread["containers"][0]["env"] = [{"name": "WANDB_API_KEY", "value": "a-secret-of-the-team"}]
+    team.apply(job(spread, **PER_SAMPLE))
+    assert set(team.models_of("ddp", 4)) == {LARGE, SMALL}
+    team.apply(job(spread_pod(gpus=4), name="waits"))
+    team.kubectl("wait", "pods", "-l", "job-name=waits", "--for=condition=PodScheduled=false", "--timeout=60s")
+
+    result = samestep(team, "audit", "-o", "json")
+
+    assert result.exit_code == 1, result.output
+    items: dict[str, Any] = {one["object"]["name"]: one for one in json.loads(result.stdout)["items"]}
+    assert items.keys() == {"ddp", "waits"}
+    assert (items["ddp"]["state"], items["ddp"]["found"]) == ("Running", ["mixed", "unpinned", "wouldBePinned"])
+    assert {one["model"]: one["pods"] for one in items["ddp"]["landed"]["models"]} == {SMALL: 2, LARGE: 2}
+    # Four GPUs for each of four ranks: no one model has so many.
+    assert "wouldBeDenied" in items["waits"]["found"]
+
+    told = samestep(team, "explain", "jobs.batch/waits")
+    assert told.exit_code == 0, told.output
+    assert "scheduler" in told.stdout
+    assert "Insufficient nvidia.com/gpu" in told.stdout
+    pod = control_plane.api.get(f"/api/v1/namespaces/{team.namespace}/pods")["items"][0]["metadata"]["name"]
+    assert f"po/{pod} is part of it." in samestep(team, "explain", f"po/{pod}").stdout
+
+    out = tmp_path / "bundle.tar.gz"
+    made = samestep(team, "bundle", "job/ddp", "-w", str(out))
+    assert made.exit_code == 0, made.output
+    assert b"a-secret-of-the-team" not in gzip.decompress(out.read_bytes())
+    assert "SST308 runs on several GPU models" in CliRunner().invoke(main, ["explain", "--bundle", str(out)]).stdout
