@@ -4,7 +4,6 @@ import base64
 import json
 import ssl
 import subprocess
-import sys
 import time
 import urllib.request
 from collections.abc import Iterable, Iterator
@@ -20,7 +19,7 @@ from controlplane.api import ApiError
 from controlplane.build import artifact
 from controlplane.nodes import demo_fleet
 from controlplane.rig import ControlPlane
-from demo.serving import ACCOUNT
+from demo.serving import ACCOUNT, PROGRAM
 from tests.samples import Json, job, pod
 from tests.unit.server.conftest import admission_review
 from webhook.catalog.workloads import workloads
@@ -180,7 +179,7 @@ class Installed:
         args = [arg for arg in args if not arg.partition("=")[0].endswith("port")]
         ports = ("--port=0", "--probe-port=0", "--metrics-port=0")
         options = ("--host=127.0.0.1", "--lame-duck=0", f"--kubeconfig={plane.kubeconfig_for(ACCOUNT)}")
-        plane.processes.start(name, [sys.executable, "-m", "webhook.cli", *args, *ports, *options])
+        plane.processes.start(name, [*PROGRAM, *args, *ports, *options])
         plane.processes.wait(name, lambda: self._listening() is not None)
         listening = self._listening()
         assert listening is not None
