@@ -58,6 +58,14 @@ test-image: controlplane ## The container image: built without Docker, and as th
 	tests/image/build.sh
 	SAMESTEP_SERVER=tests/image/serve.sh $(BIN)/python -m pytest tests/image $(IMAGE_TESTS)
 
+.PHONY: kind-up
+kind-up: $(READY) ## A cluster of kind with the image of this checkout, for `pytest -m kind tests/kind` (needs Docker)
+	PYTHON=$(BIN)/python tests/kind/up.sh
+
+.PHONY: kind-down
+kind-down: $(READY) ## Remove it
+	"$$($(BIN)/python -c 'from controlplane.build import artifact; print(artifact("kind"))')" delete cluster --name samestep
+
 .PHONY: mutate-policies
 mutate-policies: $(READY) ## Whether the tests of the policy pack notice each change to its policies
 	$(BIN)/python -m tests.mutation.policies
