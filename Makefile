@@ -103,7 +103,7 @@ bench: $(READY) ## review() at 10 to 10,000 nodes and reading 100 KiB, beside js
 	$(BIN)/python -m tests.bench.policies
 
 .PHONY: bench-cluster
-bench-cluster: controlplane ## Our mutating call beside a null webhook in Go; the first list of 10,000 nodes
+bench-cluster: controlplane ## Our mutating call beside a null webhook in Go; the first list of 10,000 nodes, and the start with them
 	$(BIN)/python -m tests.bench.cluster
 	$(BIN)/python -m tests.bench.first_sync
 

@@ -116,7 +116,11 @@ class Server:
     async def _answer(self, http: web.Request) -> web.StreamResponse:
         if self._client_names and not self._client_names & set(_names(http)):
             raise web.HTTPForbidden(text="the client certificate is of nobody who is served here\n")
-        return await self._admission.answer(http)
+        answer = await self._admission.answer(http)
+        if self._draining:
+            # Who has a connection keeps to it, whatever becomes of endpoints, and the next request could meet its end.
+            answer.force_close()
+        return answer
 
     def _probes(self) -> web.Application:
         app = web.Application()

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import aiohttp
@@ -104,6 +105,8 @@ async def running(
     port: int = 0,
     lame_duck_s: float = 0,
     certificate_check_s: float = 10,
+    client_names: frozenset[str] = frozenset(),
+    shows: Path | None = None,
 ) -> AsyncIterator[Serving]:
     if certificate is None:
         trusted, cert, key = self_signed(["127.0.0.1"])
@@ -124,8 +127,12 @@ async def running(
         metrics_port=0,
         lame_duck_s=lame_duck_s,
         certificate_check_s=certificate_check_s,
+        client_names=client_names,
     )
-    connector = aiohttp.TCPConnector(ssl=ssl.create_default_context(cadata=trusted.decode()))
+    context = ssl.create_default_context(cadata=trusted.decode())
+    if shows is not None:
+        context.load_cert_chain(shows)
+    connector = aiohttp.TCPConnector(ssl=context)
     async with server, aiohttp.ClientSession(connector=connector) as client:
         yield Serving(server, admission, worlds, client)
 

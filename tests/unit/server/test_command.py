@@ -1,11 +1,13 @@
 """`samestep serve` as a process."""
 
+import http.client
 import json
 import signal
 import socket
 import ssl
 import subprocess
 import sys
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -46,6 +48,14 @@ def serving(*options: str | Path) -> Iterator[tuple["subprocess.Popen[str]", dic
             process.kill()
 
 
+def is_ready(probe_port: int) -> bool:
+    try:
+        urllib.request.urlopen(f"http://127.0.0.1:{probe_port}/readyz").close()
+    except urllib.error.HTTPError:
+        return False
+    return True
+
+
 def refused(*options: str | Path) -> str:
     """What it says where it cannot start."""
     environment = {"HOME": "/nonexistent", "KUBECONFIG": None, "KUBERNETES_SERVICE_HOST": None}
@@ -73,6 +83,48 @@ def test_a_fleet_out_of_files_is_served_without_a_cluster_until_sigterm(fleet: P
         assert process.stderr is not None
         [line] = process.stderr.read().splitlines()
         assert json.loads(line)["verdict"] == "Pin"
+
+
+def test_sigterm_under_load_loses_no_review(fleet: Path, tmp_path: Path) -> None:
+    """Each client keeps its connection, as the API server does, and goes elsewhere once we are unready and have closed
+    it."""
+    ca = tmp_path / "ca.pem"
+    unready = threading.Event()
+    statuses: list[int] = []
+    lost: list[Exception] = []
+    with serving("--fleet", fleet, "--ca-out", ca, "--lame-duck", "2") as (process, told):
+        assert process.stderr is not None
+        log = threading.Thread(target=process.stderr.read)
+        log.start()
+        context = ssl.create_default_context(cafile=str(ca))
+        body = json.dumps(admission_review()).encode()
+
+        def load() -> None:
+            connection = http.client.HTTPSConnection("127.0.0.1", told["port"], timeout=10, context=context)
+            try:
+                while connection.sock is not None or not unready.is_set():
+                    connection.request("POST", "/admit/pin", body)
+                    answer = connection.getresponse()
+                    answer.read()
+                    statuses.append(answer.status)
+            except (OSError, http.client.HTTPException) as error:
+                lost.append(error)
+
+        clients = [threading.Thread(target=load) for _ in range(16)]
+        for client in clients:
+            client.start()
+        while len(statuses) < 100:
+            time.sleep(0.01)
+        process.send_signal(signal.SIGTERM)
+        while is_ready(told["probe_port"]):
+            pass
+        unready.set()
+        for client in clients:
+            client.join()
+        assert process.wait(10) == 0
+        log.join()
+    assert lost == []
+    assert set(statuses) == {200}
 
 
 def policy(**spec: object) -> str:
