@@ -27,6 +27,7 @@ from webhook.cli.overlays import overlays, rendered
 
 NEIGHBOURS = ("certificates", "issuers", "servicemonitors", "prometheusrules")
 INSTALLED = overlays()["own-certificates"]
+FOLDERS = {**overlays(), "combined": Path(__file__).parent / "combined"}
 NAME = "samestep-installed"
 AUDIT = {
     "apiVersion": "audit.k8s.io/v1",
@@ -76,13 +77,13 @@ def server_side_apply(
     return plane.kubectl("apply", "--server-side", "--filename=-", *options, stdin=stdin)
 
 
-@pytest.mark.parametrize("overlay", overlays())
+@pytest.mark.parametrize("overlay", FOLDERS)
 def test_what_we_print_is_what_kubectl_makes_of_the_overlay(overlay: str) -> None:
     made = subprocess.run(
-        [artifact("kubectl"), "kustomize", overlays()[overlay]], check=True, capture_output=True, text=True
+        [artifact("kubectl"), "kustomize", FOLDERS[overlay]], check=True, capture_output=True, text=True
     ).stdout
 
-    ours, theirs = rendered(overlays()[overlay]), list(yaml.load_all(made, yaml.CSafeLoader))
+    ours, theirs = rendered(FOLDERS[overlay]), list(yaml.load_all(made, yaml.CSafeLoader))
     assert sorted(ours, key=_name) == sorted(theirs, key=_name)
 
 
@@ -90,9 +91,9 @@ def _name(obj: Json) -> tuple[str, str, str]:
     return obj["kind"], obj["metadata"].get("namespace", ""), obj["metadata"]["name"]
 
 
-@pytest.mark.parametrize("overlay", overlays())
+@pytest.mark.parametrize("overlay", FOLDERS)
 def test_the_api_server_takes_every_object_as_it_is(plane: ControlPlane, overlay: str) -> None:
-    objects = rendered(overlays()[overlay])
+    objects = rendered(FOLDERS[overlay])
 
     done = server_side_apply(plane, objects, "--dry-run=server", "--validate=strict", "--output=name")
 
@@ -278,6 +279,18 @@ def test_every_right_is_used_and_none_is_missing(plane: ControlPlane, installed:
         time.sleep(0.5)
     assert unused() == set()
     assert used(log)[1] == []
+
+
+def test_the_same_manifests_once_more_take_the_authority_from_nobody(plane: ControlPlane, installed: Installed) -> None:
+    path = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/samestep"
+
+    def authorities() -> set[str]:
+        return {entry["clientConfig"].get("caBundle", "") for entry in plane.api.get(path)["webhooks"]}
+
+    plane.processes.wait(NAME, lambda: "" not in authorities())
+    before = authorities()
+    server_side_apply(plane, [one for one in rendered(INSTALLED) if one["kind"] != "Deployment"])
+    assert authorities() == before
 
 
 def test_a_right_that_is_taken_away_is_missed(plane: ControlPlane, installed: Installed) -> None:
