@@ -5,6 +5,7 @@ SHELL := /bin/bash
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
+IMAGE_TESTS := tests/cluster/test_main_job.py tests/cluster/test_manifests.py tests/cluster/test_own_certificates.py
 FAST := tests/unit tests/properties tests/corpus tests/sizing
 
 .PHONY: help
@@ -51,6 +52,19 @@ test-controllers: controlplane ## Jobs of each kind on the real controllers of t
 .PHONY: test-load
 test-load: controlplane ## A stream of jobs on the real scheduler: who waits for what, and how long (2 minutes)
 	$(BIN)/python -m pytest -s tests/load
+
+.PHONY: test-image
+test-image: controlplane ## The container image: built without Docker, and as the server under test (root, buildah, debootstrap)
+	tests/image/build.sh
+	SAMESTEP_SERVER=tests/image/serve.sh $(BIN)/python -m pytest tests/image $(IMAGE_TESTS)
+
+.PHONY: kind-up
+kind-up: $(READY) ## A cluster of kind with the image of this checkout, for `pytest -m kind tests/kind` (needs Docker)
+	PYTHON=$(BIN)/python tests/kind/up.sh
+
+.PHONY: kind-down
+kind-down: $(READY) ## Remove it
+	"$$($(BIN)/python -c 'from controlplane.build import artifact; print(artifact("kind"))')" delete cluster --name samestep
 
 .PHONY: mutate-policies
 mutate-policies: $(READY) ## Whether the tests of the policy pack notice each change to its policies
