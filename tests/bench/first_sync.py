@@ -6,6 +6,7 @@ does only adds to the time.
 """
 
 import json
+import resource
 import subprocess
 import sys
 import tempfile
@@ -66,7 +67,7 @@ def main() -> None:
         command = [sys.executable, "-c", MEASURED, str(large.kubeconfig)]
         runs = [json.loads(subprocess.run(command, capture_output=True, check=True).stdout) for _ in range(3)]
         for run in runs:
-            run["ready_seconds"] = _until_ready(large, Path(directory))
+            run |= _until_ready(large, Path(directory))
     if {run["nodes"] for run in runs} != {NODES}:
         raise SystemExit(f"void: not all nodes were seen: {runs}")
     table = Table("first list of 10,000 nodes", "best of three", "goal", box=None)
@@ -76,18 +77,25 @@ def main() -> None:
         ("stall_seconds", min, ""),
         ("peak_mib", max, "64"),
         ("ready_seconds", min, "15"),
+        ("ready_processor_seconds", min, ""),
     ):
         table.add_row(name, f"{best(run[name] for run in runs):.3g}", goal)
     Console(width=100).print(table)
 
 
-def _until_ready(large: ControlPlane, folder: Path) -> float:
+def _until_ready(large: ControlPlane, folder: Path) -> dict[str, float]:
     """Of the whole process: its imports, kopf, the policies, and the nodes."""
-    started = time.perf_counter()
+    computed, started = _computed_by_children(), time.perf_counter()
     start_webhook(large.processes, folder, f"--kubeconfig={large.kubeconfig}")
     seconds = time.perf_counter() - started
     large.processes.stop("samestep", grace_s=10)
-    return seconds
+    return {"ready_seconds": seconds, "ready_processor_seconds": _computed_by_children() - computed}
+
+
+def _computed_by_children() -> float:
+    """By those that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 if __name__ == "__main__":
