@@ -149,6 +149,20 @@ def test_fail_closed_asks_about_the_same_as_the_base_does() -> None:
     assert asked("fail-closed") == asked("own-certificates")
 
 
+def test_observing_changes_nothing_of_a_job_that_is_pinned_else(tmp_path: Path) -> None:
+    [policies] = [one["data"] for one in objects_of("observe-only") if one["kind"] == "ConfigMap"]
+    for name, text in policies.items():
+        (tmp_path / name).write_text(text)
+    words = ["check", "--file", str(ROOT / "examples/1-pinned.yaml"), "--fleet", str(ROOT / "demo/fleet.yaml")]
+
+    usual = CliRunner().invoke(main, words).stdout
+    observed = CliRunner().invoke(main, [*words, "--policies", str(tmp_path)]).stdout
+
+    assert ": Pin (" in usual
+    assert ": Admit (" in observed
+    assert "nodeSelector" not in observed
+
+
 def test_alerts_and_their_thresholds_are_of_metrics_that_are_there() -> None:
     rules = yaml.safe_load((ROOT / "manifests/components/monitoring/rules.yaml").read_text())
     expressions = [rule["expr"] for group in rules["spec"]["groups"] for rule in group["rules"]]
