@@ -153,7 +153,7 @@ def test_observing_changes_nothing_of_a_job_that_is_pinned_else(tmp_path: Path) 
     [policies] = [one["data"] for one in objects_of("observe-only") if one["kind"] == "ConfigMap"]
     for name, text in policies.items():
         (tmp_path / name).write_text(text)
-    words = ["check", "--file", str(ROOT / "examples/1-pinned.yaml"), "--fleet", str(ROOT / "demo/fleet.yaml")]
+    words = ["check", "--filename", str(ROOT / "examples/1-pinned.yaml"), "--fleet", str(ROOT / "demo/fleet.yaml")]
 
     usual = CliRunner().invoke(main, words).stdout
     observed = CliRunner().invoke(main, [*words, "--policies", str(tmp_path)]).stdout
