@@ -17,6 +17,7 @@ from webhook.cli.overlays import overlays, rendered
 from webhook.cluster.lease import LABELS
 from webhook.cluster.world import Worlds
 from webhook.model.policy import Policy
+from webhook.policy.definitions import definitions
 from webhook.server.certificates import self_signed
 from webhook.server.metrics import Metrics
 from webhook.server.tls import ServingCertificate
@@ -70,6 +71,11 @@ def test_every_object_has_the_label_by_which_it_is_found_again_and_removed(overl
 def _labels(one: Json) -> dict[str, str]:
     labels: dict[str, str] = one["metadata"]["labels"]
     return labels
+
+
+def test_every_kind_of_ours_is_installed() -> None:
+    found = {one["metadata"]["name"] for one in objects_of("own-certificates") if one["kind"].startswith("CustomRes")}
+    assert {f"{name}.yaml" for name in found} == definitions().keys()
 
 
 def test_an_image_takes_the_place_of_the_overlays_and_nothing_else() -> None:
