@@ -235,6 +235,15 @@ def ours(kind: str, spec: Json, **metadata: str) -> Json:
     }
 
 
+def queued() -> Json:
+    body = job(pod())
+    body["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "of-a-moment-ago"}
+    return body
+
+
+LATER = ("trainer.kubeflow.org", "trainjobs")
+"""The definition of this kind is looked up while it is not in view, and so must not be there at first."""
+
 UNTIL = (datetime.now(UTC) + timedelta(days=7)).isoformat(timespec="seconds")
 OBJECTS = (
     # What the API server cannot check, and we can: it is told in its status, and by an Event.
@@ -246,11 +255,11 @@ OBJECTS = (
 
 @pytest.fixture(scope="module")
 def installed(plane: ControlPlane) -> Iterator[Installed]:
-    """Everything of the installation but what would run in pods, and every kind that it has a right to."""
+    """Everything of the installation but what would run in pods, and every kind that it has a right to but one."""
     objects = [one for one in rendered(INSTALLED) if one["kind"] not in ("Deployment", "PodDisruptionBudget")]
     served = {group["name"] for group in plane.api.get("/apis")["groups"]} | {"", "samestep.dev"}
     wanted = {(right.group, right.resource) for right in granted(objects) if right.group not in served}
-    objects += [definition(*kind) for kind in sorted(wanted)]
+    objects += [definition(*kind) for kind in sorted(wanted) if kind != LATER]
     server_side_apply(plane, objects)
     plane.kubectl("wait", "--for=condition=Established", "crd", "--all")
     plane.add_nodes(demo_fleet())
@@ -264,7 +273,8 @@ def test_every_right_is_used_and_none_is_missing(plane: ControlPlane, installed:
     installed.review(train_job("TrainingRuntime"))
     installed.review(train_job("ClusterTrainingRuntime"))
     installed.review(claiming())
-    plane.apply(*OBJECTS)
+    installed.review(queued())
+    plane.apply(*OBJECTS, definition(*LATER))
     spoilt = {"data": {"tls.crt": base64.b64encode(b"spoilt").decode()}}
     secret = ("secret", "samestep-certificates", "--namespace=samestep-system")
     plane.processes.wait(NAME, lambda: plane.kubectl("get", *secret, check=False).returncode == 0)
