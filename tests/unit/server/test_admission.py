@@ -18,7 +18,7 @@ from webhook.cluster.world import Worlds
 from webhook.model.policy import PinWhen, Policy, ValidationAction
 from webhook.model.request import Request, Stage
 from webhook.model.rules import PolicyException, Rules
-from webhook.model.verdict import Review
+from webhook.model.verdict import Review, Verdict
 from webhook.model.world import World
 from webhook.server.admission import Limits
 
@@ -63,6 +63,20 @@ async def test_a_job_that_fits_no_model_is_forbidden_with_its_causes(serving: Se
     assert (response["status"]["code"], response["status"]["reason"]) == (403, "Forbidden")
     assert response["status"]["message"].startswith("SST201 ")
     assert response["status"]["details"]["causes"][0]["reason"] == "SST201"
+
+
+async def test_each_answered_review_is_heard_and_no_other_request(serving: Serving) -> None:
+    heard: list[Review] = []
+    serving.admission.heard = heard.append
+    await serving.post(PIN, admission_review())
+    await serving.post(CHECK, admission_review(job(memory_per_device="200Gi")))
+    await serving.post(PIN, admission_review(operation="DELETE", object=None, oldObject=job()))
+    await serving.post(PIN, b"{}")
+
+    assert [(one.request.stage, one.verdict) for one in heard] == [
+        (Stage.MUTATE, Verdict.PIN),
+        (Stage.VALIDATE, Verdict.DENY),
+    ]
 
 
 async def test_the_same_handlers_answer_without_kopf(serving: Serving) -> None:
