@@ -5,6 +5,7 @@ SHELL := /bin/bash
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
+IMAGE_TESTS := tests/cluster/test_main_job.py tests/cluster/test_manifests.py tests/cluster/test_own_certificates.py
 FAST := tests/unit tests/properties tests/corpus tests/sizing
 
 .PHONY: help
@@ -52,6 +53,19 @@ test-controllers: controlplane ## Jobs of each kind on the real controllers of t
 test-load: controlplane ## A stream of jobs on the real scheduler: who waits for what, and how long (2 to 4 minutes)
 	$(BIN)/python -m pytest -s tests/load
 
+.PHONY: test-image
+test-image: controlplane ## The container image: built without Docker, and as the server under test (root, buildah, debootstrap)
+	tests/image/build.sh
+	SAMESTEP_SERVER=tests/image/serve.sh $(BIN)/python -m pytest tests/image $(IMAGE_TESTS)
+
+.PHONY: kind-up
+kind-up: $(READY) ## A cluster of kind with the image of this checkout, for `pytest -m kind tests/kind` (needs Docker)
+	PYTHON=$(BIN)/python tests/kind/up.sh
+
+.PHONY: kind-down
+kind-down: $(READY) ## Remove it
+	"$$($(BIN)/python -c 'from controlplane.build import artifact; print(artifact("kind"))')" delete cluster --name samestep
+
 .PHONY: mutate-policies
 mutate-policies: $(READY) ## Whether the tests of the policy pack notice each change to its policies
 	$(BIN)/python -m tests.mutation.policies
@@ -91,7 +105,7 @@ bench: $(READY) ## review() at 10 to 10,000 nodes and reading 100 KiB, beside js
 	$(BIN)/python -m tests.bench.evidence
 
 .PHONY: bench-cluster
-bench-cluster: controlplane ## Our mutating call beside a null webhook in Go; the first list of 10,000 nodes
+bench-cluster: controlplane ## Our mutating call beside a null webhook in Go; the first list of 10,000 nodes, and the start with them
 	$(BIN)/python -m tests.bench.cluster
 	$(BIN)/python -m tests.bench.first_sync
 

@@ -119,6 +119,8 @@ MONITORING = Group(
     "prometheus",
     {name: f"github.com/prometheus/prometheus/cmd/{name}" for name in ("prometheus", "promtool")},
 )
+# Needs Docker to make a cluster; without, it still reads a configuration of one.
+KIND = Group("kind", {"kind": "sigs.k8s.io/kind"})
 
 
 def build_all() -> None:
@@ -128,11 +130,11 @@ def build_all() -> None:
 
 
 def artifact(name: str) -> Path:
-    """The path of a program or file of `GROUPS` or `MONITORING`, built first if the cache lacks it.
+    """The path of a program or file of `GROUPS`, `MONITORING` or `KIND`, built first if the cache lacks it.
 
     Raises GoUnavailableError, BuildError; KeyError for a name that no group has.
     """
-    for group in (*GROUPS, MONITORING):
+    for group in (*GROUPS, MONITORING, KIND):
         if name in group.artifacts:
             return build(group) / name
     raise KeyError(name)

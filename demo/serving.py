@@ -2,6 +2,8 @@
 
 import base64
 import json
+import os
+import shlex
 import sys
 from collections.abc import Collection, Iterator
 from contextlib import suppress
@@ -21,6 +23,9 @@ ROOT = Path(__file__).parent.parent
 MANIFESTS = ROOT / "manifests" / "base"
 ACCOUNT = "system:serviceaccount:samestep-system:samestep"
 """Who the webhook is to the API server, by manifests/base/rbac.yaml."""
+
+PROGRAM = shlex.split(os.environ.get("SAMESTEP_SERVER", "")) or [sys.executable, "-m", "webhook.cli"]
+"""What is started as `samestep`: that of an image, say, instead of this checkout's."""
 
 HANDLERS = {"MutatingWebhookConfiguration": "pin", "ValidatingWebhookConfiguration": "check"}
 """Which handler each of our configurations calls."""
@@ -84,7 +89,7 @@ def start_webhook(
         f"--metrics-port={metrics_port}",
         *(() if own else (f"--ca-out={ca_file}",)),
     )
-    processes.start(name, [sys.executable, "-m", "webhook.cli", "serve", *address, "--lame-duck=0", *options])
+    processes.start(name, [*PROGRAM, "serve", *address, "--lame-duck=0", *options])
     ports: list[Json] = []
 
     def ready() -> bool:

@@ -4,7 +4,6 @@ import base64
 import json
 import ssl
 import subprocess
-import sys
 import time
 import urllib.request
 from collections.abc import Iterable, Iterator
@@ -20,7 +19,7 @@ from controlplane.api import ApiError
 from controlplane.build import artifact
 from controlplane.nodes import demo_fleet
 from controlplane.rig import ControlPlane
-from demo.serving import ACCOUNT
+from demo.serving import ACCOUNT, PROGRAM
 from tests.samples import Json, job, pod
 from tests.unit.server.conftest import admission_review
 from webhook.catalog.workloads import workloads
@@ -28,6 +27,7 @@ from webhook.cli.overlays import overlays, rendered
 
 NEIGHBOURS = ("certificates", "issuers", "servicemonitors", "prometheusrules")
 INSTALLED = overlays()["own-certificates"]
+FOLDERS = {**overlays(), "combined": Path(__file__).parent / "combined"}
 NAME = "samestep-installed"
 AUDIT = {
     "apiVersion": "audit.k8s.io/v1",
@@ -77,13 +77,13 @@ def server_side_apply(
     return plane.kubectl("apply", "--server-side", "--filename=-", *options, stdin=stdin)
 
 
-@pytest.mark.parametrize("overlay", overlays())
+@pytest.mark.parametrize("overlay", FOLDERS)
 def test_what_we_print_is_what_kubectl_makes_of_the_overlay(overlay: str) -> None:
     made = subprocess.run(
-        [artifact("kubectl"), "kustomize", overlays()[overlay]], check=True, capture_output=True, text=True
+        [artifact("kubectl"), "kustomize", FOLDERS[overlay]], check=True, capture_output=True, text=True
     ).stdout
 
-    ours, theirs = rendered(overlays()[overlay]), list(yaml.load_all(made, yaml.CSafeLoader))
+    ours, theirs = rendered(FOLDERS[overlay]), list(yaml.load_all(made, yaml.CSafeLoader))
     assert sorted(ours, key=_name) == sorted(theirs, key=_name)
 
 
@@ -91,9 +91,9 @@ def _name(obj: Json) -> tuple[str, str, str]:
     return obj["kind"], obj["metadata"].get("namespace", ""), obj["metadata"]["name"]
 
 
-@pytest.mark.parametrize("overlay", overlays())
+@pytest.mark.parametrize("overlay", FOLDERS)
 def test_the_api_server_takes_every_object_as_it_is(plane: ControlPlane, overlay: str) -> None:
-    objects = rendered(overlays()[overlay])
+    objects = rendered(FOLDERS[overlay])
 
     done = server_side_apply(plane, objects, "--dry-run=server", "--validate=strict", "--output=name")
 
@@ -180,7 +180,7 @@ class Installed:
         args = [arg for arg in args if not arg.partition("=")[0].endswith("port")]
         ports = ("--port=0", "--probe-port=0", "--metrics-port=0")
         options = ("--host=127.0.0.1", "--lame-duck=0", f"--kubeconfig={plane.kubeconfig_for(ACCOUNT)}")
-        plane.processes.start(name, [sys.executable, "-m", "webhook.cli", *args, *ports, *options])
+        plane.processes.start(name, [*PROGRAM, *args, *ports, *options])
         plane.processes.wait(name, lambda: self._listening() is not None)
         listening = self._listening()
         assert listening is not None
@@ -235,6 +235,15 @@ def ours(kind: str, spec: Json, **metadata: str) -> Json:
     }
 
 
+def queued() -> Json:
+    body = job(pod())
+    body["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "of-a-moment-ago"}
+    return body
+
+
+LATER = ("trainer.kubeflow.org", "trainjobs")
+"""The definition of this kind is looked up while it is not in view, and so must not be there at first."""
+
 UNTIL = (datetime.now(UTC) + timedelta(days=7)).isoformat(timespec="seconds")
 OBJECTS = (
     # What the API server cannot check, and we can: it is told in its status, and by an Event.
@@ -246,11 +255,11 @@ OBJECTS = (
 
 @pytest.fixture(scope="module")
 def installed(plane: ControlPlane) -> Iterator[Installed]:
-    """Everything of the installation but what would run in pods, and every kind that it has a right to."""
+    """Everything of the installation but what would run in pods, and every kind that it has a right to but one."""
     objects = [one for one in rendered(INSTALLED) if one["kind"] not in ("Deployment", "PodDisruptionBudget")]
     served = {group["name"] for group in plane.api.get("/apis")["groups"]} | {"", "samestep.dev"}
     wanted = {(right.group, right.resource) for right in granted(objects) if right.group not in served}
-    objects += [definition(*kind) for kind in sorted(wanted)]
+    objects += [definition(*kind) for kind in sorted(wanted) if kind != LATER]
     server_side_apply(plane, objects)
     plane.kubectl("wait", "--for=condition=Established", "crd", "--all")
     plane.add_nodes(demo_fleet())
@@ -264,7 +273,8 @@ def test_every_right_is_used_and_none_is_missing(plane: ControlPlane, installed:
     installed.review(train_job("TrainingRuntime"))
     installed.review(train_job("ClusterTrainingRuntime"))
     installed.review(claiming())
-    plane.apply(*OBJECTS)
+    installed.review(queued())
+    plane.apply(*OBJECTS, definition(*LATER))
     spoilt = {"data": {"tls.crt": base64.b64encode(b"spoilt").decode()}}
     secret = ("secret", "samestep-certificates", "--namespace=samestep-system")
     plane.processes.wait(NAME, lambda: plane.kubectl("get", *secret, check=False).returncode == 0)
@@ -279,6 +289,18 @@ def test_every_right_is_used_and_none_is_missing(plane: ControlPlane, installed:
         time.sleep(0.5)
     assert unused() == set()
     assert used(log)[1] == []
+
+
+def test_the_same_manifests_once_more_take_the_authority_from_nobody(plane: ControlPlane, installed: Installed) -> None:
+    path = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/samestep"
+
+    def authorities() -> set[str]:
+        return {entry["clientConfig"].get("caBundle", "") for entry in plane.api.get(path)["webhooks"]}
+
+    plane.processes.wait(NAME, lambda: "" not in authorities())
+    before = authorities()
+    server_side_apply(plane, [one for one in rendered(INSTALLED) if one["kind"] != "Deployment"])
+    assert authorities() == before
 
 
 def test_a_right_that_is_taken_away_is_missed(plane: ControlPlane, installed: Installed) -> None:

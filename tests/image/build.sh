@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Builds Containerfile without Docker and without a registry, on a base made by debootstrap. As root, with Debian's
-# buildah and debootstrap. Prints the id of the image; all of it lies in $SAMESTEP_IMAGES.
+# Builds Containerfile without Docker and without a registry, on a base made by debootstrap, and makes the container of
+# it that serve.sh runs. As root, with Debian's buildah and debootstrap. All of it lies in $SAMESTEP_IMAGES.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 store=${SAMESTEP_IMAGES:-${XDG_CACHE_HOME:-$HOME/.cache}/samestep/images}
-export STORAGE_DRIVER=vfs BUILDAH_ISOLATION=chroot
+export BUILDAH_ISOLATION=chroot
 buildah() { command buildah --root "$store/storage" --runroot "$store/run" "$@"; }
 
 base=localhost/samestep-base:bookworm
@@ -28,5 +28,7 @@ certificate=${PIP_CERT:-$(.venv/bin/python -m pip config get global.cert 2>/dev/
 if [[ -n $certificate ]]; then
   options+=(--volume "$certificate:$certificate:ro")
 fi
+buildah rm samestep-test >/dev/null 2>&1 || true
 buildah build --quiet --build-arg "BASE=$base" "${options[@]}" --file Containerfile --ignorefile .containerignore \
-  --tag localhost/samestep:test .
+  --tag localhost/samestep:test . >&2
+buildah from --name samestep-test localhost/samestep:test >&2

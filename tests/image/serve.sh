@@ -4,11 +4,9 @@
 # SAMESTEP_SERVER names this file (demo/serving.py). As root.
 set -euo pipefail
 store=${SAMESTEP_IMAGES:-${XDG_CACHE_HOME:-$HOME/.cache}/samestep/images}
-export STORAGE_DRIVER=vfs
 buildah() { command buildah --root "$store/storage" --runroot "$store/run" "$@"; }
 
-container=$(buildah from localhost/samestep:test)
-root=$(buildah mount "$container")
+root=$(buildah mount samestep-test)
 exchange=$(mktemp -d)
 chmod 755 "$exchange"
 
@@ -23,6 +21,10 @@ for option in "$@"; do
       cp "$authority" "$exchange/authority.crt"
       sed -i "s|$authority|/tmp/exchange/authority.crt|" "$exchange/kubeconfig"
       options+=(--kubeconfig=/tmp/exchange/kubeconfig)
+      ;;
+    --fleet=*)
+      cp "${option#*=}" "$exchange/fleet.json"
+      options+=(--fleet=/tmp/exchange/fleet.json)
       ;;
     --ca-out=*)
       certificate=${option#*=}
@@ -46,6 +48,5 @@ exec unshare --mount sh -c '
   mkdir "$root/tmp/exchange"
   mount --bind "$exchange" "$root/tmp/exchange"
   mount -t proc proc "$root/proc"
-  exec setpriv --reuid=65532 --regid=65532 --clear-groups --bounding-set=-all --no-new-privs \
-    chroot "$root" /opt/samestep/bin/samestep "$@"
+  exec setpriv --no-new-privs chroot --userspec=65532:65532 --groups= "$root" /opt/samestep/bin/samestep "$@"
 ' sh "${options[@]}"

@@ -107,12 +107,13 @@ def repair(
 ) -> Issued:
     """In the place of parts that cannot be read. `served` is what was read before, if anything.
 
-    As little as possible becomes new: an authority that is whole signs a new certificate, which is trusted at once;
-    where it is not, what is served goes on being served until a new authority is trusted.
+    As little as possible becomes new: an authority that is whole and known signs a new certificate, which is trusted at
+    once. Where it is not, what is served goes on being served until a new authority is trusted.
     """
     with suppress(BrokenError):
         authority = _read_authority(parts)
-        if not _is_due(authority.signing, now):
+        is_known = served is None or authority.signing in served.authority.certificates
+        if is_known and not _is_due(authority.signing, now):
             return _signed(authority, hosts, now, lives)
     return issue(hosts, now, lives) if served is None else replace(served, authority=_succeeded(served, now, lives))
 

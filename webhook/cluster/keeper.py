@@ -87,7 +87,7 @@ class Keeper:
                     missing.append(kind)
         except Exception as error:  # noqa: BLE001 (whatever it is, certificates are seen to all the same)
             self._tell(f"the webhook configurations cannot be read: {reason(error)}")
-            self._found = {}
+            self._found, self.missing = {}, ()
             return
         self._tell("")
         self._found, self.missing = found, tuple(missing)

@@ -45,6 +45,8 @@ async def run_operator(
             settings=_settings(server),
             memories=NoMemories(),  # type: ignore[arg-type] # all that kopf asks of it here
             standalone=True,
+            # kopf would make one of the name of our user, and in a container there is none to the number.
+            identity="samestep",  # type: ignore[arg-type] # a NewType of str that it does not export
             clusterwide=True,
             stop_flag=stop,
         )

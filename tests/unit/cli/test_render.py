@@ -17,6 +17,7 @@ from webhook.cli.overlays import overlays, rendered
 from webhook.cluster.lease import LABELS
 from webhook.cluster.world import Worlds
 from webhook.model.policy import Policy
+from webhook.policy.definitions import definitions
 from webhook.server.certificates import self_signed
 from webhook.server.metrics import Metrics
 from webhook.server.tls import ServingCertificate
@@ -70,6 +71,11 @@ def test_every_object_has_the_label_by_which_it_is_found_again_and_removed(overl
 def _labels(one: Json) -> dict[str, str]:
     labels: dict[str, str] = one["metadata"]["labels"]
     return labels
+
+
+def test_every_kind_of_ours_is_installed() -> None:
+    found = {one["metadata"]["name"] for one in objects_of("own-certificates") if one["kind"].startswith("CustomRes")}
+    assert {f"{name}.yaml" for name in found} == definitions().keys()
 
 
 def test_an_image_takes_the_place_of_the_overlays_and_nothing_else() -> None:
@@ -147,6 +153,20 @@ def test_fail_closed_asks_about_the_same_as_the_base_does() -> None:
         }
 
     assert asked("fail-closed") == asked("own-certificates")
+
+
+def test_observing_changes_nothing_of_a_job_that_is_pinned_else(tmp_path: Path) -> None:
+    [policies] = [one["data"] for one in objects_of("observe-only") if one["kind"] == "ConfigMap"]
+    for name, text in policies.items():
+        (tmp_path / name).write_text(text)
+    words = ["check", "--filename", str(ROOT / "examples/1-pinned.yaml"), "--fleet", str(ROOT / "demo/fleet.yaml")]
+
+    usual = CliRunner().invoke(main, words).stdout
+    observed = CliRunner().invoke(main, [*words, "--policies", str(tmp_path)]).stdout
+
+    assert ": Pin (" in usual
+    assert ": Admit (" in observed
+    assert "nodeSelector" not in observed
 
 
 def test_alerts_and_their_thresholds_are_of_metrics_that_are_there() -> None:

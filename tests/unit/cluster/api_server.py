@@ -89,13 +89,19 @@ class Collection:
             return web.json_response({"message": "the object has been modified"}, status=409)
         return web.json_response({"apiVersion": self.api_version, "kind": self.kind, **self.put(deepcopy(obj))})
 
+    def delete(self, namespace: str, name: str) -> web.Response:
+        if f"{namespace}/{name}" not in self.objects:
+            return web.json_response({"message": "no such"}, status=404)
+        self.remove(name, namespace)
+        return web.json_response({"kind": "Status", "status": "Success"})
+
     async def _list(self, http: web.Request) -> web.Response:
         self.lists += 1
         start = int(http.query.get("continue", "0"))
         if start:
             await self.go_on.wait()
         _, _, name = http.query.get("fieldSelector", "").partition("metadata.name=")
-        items = [one for one in self.objects.values() if name in (one["metadata"]["name"], "")]
+        items = [one for one in self.objects.values() if name in (one["metadata"]["name"], "") and _has(one, http)]
         more = str(start + self.page) if start + self.page < len(items) else ""
         metadata = {"resourceVersion": str(self.version), "continue": more}
         page = {"apiVersion": self.api_version, "kind": f"{self.kind}List", "metadata": metadata}
@@ -143,6 +149,12 @@ class Collection:
         return self.put(obj)
 
 
+def _has(obj: Json, http: web.Request) -> bool:
+    """Whether it has the label that is asked for, if any."""
+    key, _, value = http.query.get("labelSelector", "").partition("=")
+    return not key or obj["metadata"].get("labels", {}).get(key) == value
+
+
 class ApiServer:
     """Collections by their paths, without a namespace."""
 
@@ -175,6 +187,8 @@ class ApiServer:
         if at is None:
             return self._discovery(http.path)
         collection, namespace, name = at
+        if http.method == "DELETE":
+            return collection.delete(namespace, name)
         if http.method != "GET":
             return await collection.write(http, namespace, name)
         return await (collection.get(namespace, name) if name else collection.answer(http))

@@ -288,7 +288,8 @@ FAULTS: dict[str, dict[str, bytes | None]] = {
     "pair mismatched": {"tls.key": OTHER["tls.key"]},
     "certificate of another authority": {"tls.crt": OTHER["tls.crt"], "tls.key": OTHER["tls.key"]},
     "authority mismatched": {"ca.key": OTHER["ca.key"]},
-    "authority replaced": {"ca.crt": OTHER["ca.crt"]},
+    "certificate of the authority replaced": {"ca.crt": OTHER["ca.crt"]},
+    "authority replaced": {"ca.crt": OTHER["ca.crt"], "ca.key": OTHER["ca.key"]},
 }
 
 

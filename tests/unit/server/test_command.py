@@ -299,6 +299,10 @@ def test_a_fleet_that_cannot_be_read_names_file_and_place(tmp_path: Path) -> Non
         ("--key", "a"),
         ("--fleet", "a", "--context", "b"),
         ("--cert", "a", "--key", "b", "--ca-out", "c"),
+        ("--own-certificates", "--cert", "a", "--key", "b"),
+        ("--own-certificates", "--ca-out", "c"),
+        ("--own-certificates", "--fleet", "a"),
+        ("--client-name", "a"),
     ],
     ids=" ".join,
 )

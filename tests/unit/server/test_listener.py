@@ -224,6 +224,33 @@ async def test_a_certificate_is_replaced_under_load_past_a_mismatched_pair(serve
     assert not await served_by(serving, old_ca)
 
 
+async def test_a_replica_whose_certificate_is_yet_to_come_is_unready_and_says_why(serve: Serve) -> None:
+    _, stand_in, key = self_signed(["127.0.0.1"])
+    certificate = ServingCertificate.of(stand_in, key, awaited=True)
+    worlds = Worlds(Policy(), fleet(demo_nodes()))
+    serving = await serve(certificate=certificate, worlds=worlds)
+    told = "[-]certificate failed: none yet that the API server could trust\nnot ready\n"
+    assert await serving.get("/readyz", probe=True) == (503, told)
+    worlds.trouble("certificates", "Secret samestep-certificates: 403 forbidden")
+    assert (
+        "[-]certificate failed: Secret samestep-certificates: 403 forbidden"
+        in ((await serving.get("/readyz", probe=True))[1])
+    )
+
+    ca, cert, key = self_signed(["127.0.0.1"])
+    certificate.replace(cert, key, 2_000_000_000)
+    worlds.trouble("certificates", "")
+    assert await serving.get("/readyz", probe=True) == (200, "ready\n")
+    assert await served_by(serving, ca)
+    assert await serving.metric("samestep_tls_authority_expiry_timestamp_seconds") == 2_000_000_000
+
+    worlds.trouble("certificates", "Secret samestep-certificates: no answer in time")
+    status, text = await serving.get("/readyz?verbose", probe=True)
+    assert status == 200
+    assert "[!]certificate warning: valid until 20" in text
+    assert "; Secret samestep-certificates: no answer in time" in text
+
+
 async def test_a_connection_that_was_there_before_a_new_certificate_goes_on(serve: Serve, tmp_path: Path) -> None:
     files = Files(tmp_path)
     old_ca, old_cert, old_key = self_signed(["127.0.0.1"])
