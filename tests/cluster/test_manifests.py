@@ -7,7 +7,7 @@ import subprocess
 import time
 import urllib.request
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -159,10 +159,15 @@ def used(log: Path) -> tuple[set[Right], list[Json]]:
     events = [json.loads(line) for line in log.read_text().splitlines() if line.endswith("}")]
     refused = [one for one in events if one.get("responseStatus", {}).get("code") == 403]
     rights = set()
-    for about, verb in ((one["objectRef"], one["verb"]) for one in events if "objectRef" in one):
+    for event in (one for one in events if "objectRef" in one):
+        about, verb = event["objectRef"], event["verb"]
         resource = "/".join(about[field] for field in ("resource", "subresource") if field in about)
         name = "" if verb == "create" else about.get("name", "")
-        rights.add(Right(about.get("namespace", ""), about.get("apiGroup", ""), resource, verb, name))
+        right = Right(about.get("namespace", ""), about.get("apiGroup", ""), resource, verb, name)
+        rights.add(right)
+        # Server-side apply of what is not there yet takes the right to create it, too.
+        if verb == "patch" and event.get("responseStatus", {}).get("code") == 201:
+            rights.add(replace(right, verb="create", name=""))
     return rights, refused
 
 
