@@ -29,7 +29,7 @@ _WAITS_S = 5
 @cluster_options
 @policies_option()
 @click.option(
-    "--url", "urls", multiple=True, help="Probe port of a replica, http://HOST:PORT: what it says. Repeatable."
+    "--url", "urls", multiple=True, help="Metrics port of a replica, http://HOST:PORT: what it says. Repeatable."
 )
 @click.option(
     "-w",

@@ -130,6 +130,7 @@ class Server:
     def _metric(self) -> web.Application:
         app = web.Application()
         app.router.add_get("/metrics", self._scrape)
+        self._add_probes(app)
         return app
 
     def _add_probes(self, app: web.Application) -> None:

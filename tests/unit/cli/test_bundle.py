@@ -159,7 +159,7 @@ def test_a_bundle_says_of_what_it_is(tmp_path: Path) -> None:
 async def test_what_replicas_say_is_in_it(tmp_path: Path) -> None:
     out, file = tmp_path / "b.tar.gz", dump(tmp_path, pinned())
     async with running_server() as serving:
-        url = f"http://127.0.0.1:{serving.server.probe_port}/"
+        url = f"http://127.0.0.1:{serving.server.metrics_port}/"
         words = ("pytorchjob/ddp", "--fleet", file, "-w", out, "--url", url, "--url", "http://127.0.0.1:9")
         assert (await asyncio.to_thread(bundle, *words)).exit_code == 0
     files = held(out)
