@@ -20,7 +20,7 @@ async def families(serving: Serving) -> list[Metric]:
     for obj in (None, pytorchjob(memory_per_device="400Gi"), {"spec": "?"}):
         for stage in ("pin", "check"):
             await serving.post(f"/admit/{stage}", admission_review(obj))
-    _, text = await serving.get("/metrics", probe=True)
+    text = await serving.scrape()
     found = [one for one in text_string_to_metric_families(text) if not one.name.endswith("_created")]
     assert len(found) > 10
     return found
@@ -64,11 +64,11 @@ async def test_no_label_names_a_job_a_user_or_a_namespace(serve: Serve) -> None:
 async def test_requests_that_differ_make_no_series_of_their_own(serve: Serve) -> None:
     serving = await serve()
     await families(serving)
-    _, before = await serving.get("/metrics", probe=True)
+    before = await serving.scrape()
     for number in range(5):
         changes: dict[str, object] = {"namespace": f"team-{number}", "userInfo": {"username": f"user-{number}"}}
         await serving.post("/admit/pin", admission_review(pytorchjob(name=f"job-{number}"), **changes))
-    _, after = await serving.get("/metrics", probe=True)
+    after = await serving.scrape()
     assert [line.rpartition(" ")[0] for line in before.splitlines()] == [
         line.rpartition(" ")[0] for line in after.splitlines()
     ]
