@@ -89,12 +89,6 @@ class Collection:
             return web.json_response({"message": "the object has been modified"}, status=409)
         return web.json_response({"apiVersion": self.api_version, "kind": self.kind, **self.put(deepcopy(obj))})
 
-    def delete(self, namespace: str, name: str) -> web.Response:
-        if f"{namespace}/{name}" not in self.objects:
-            return web.json_response({"message": "no such"}, status=404)
-        self.remove(name, namespace)
-        return web.json_response({"kind": "Status", "status": "Success"})
-
     async def _list(self, http: web.Request) -> web.Response:
         self.lists += 1
         start = int(http.query.get("continue", "0"))
@@ -187,8 +181,6 @@ class ApiServer:
         if at is None:
             return self._discovery(http.path)
         collection, namespace, name = at
-        if http.method == "DELETE":
-            return collection.delete(namespace, name)
         if http.method != "GET":
             return await collection.write(http, namespace, name)
         return await (collection.get(namespace, name) if name else collection.answer(http))
@@ -206,13 +198,17 @@ class ApiServer:
 
     async def change(self, http: web.Request) -> web.Response:
         """Server-side apply, and deletion."""
+        path, _, name = http.path.rpartition("/")
+        namespace, part = "", [""]
         prefix, _, rest = http.path.partition("/namespaces/")
-        namespace, plural, name, *part = rest.split("/")
-        collection = self.collections.get(f"{prefix}/{plural}")
+        if rest.count("/") > 1:
+            namespace, plural, name, *part = rest.split("/")
+            path = f"{prefix}/{plural}"
+        collection = self.collections.get(path)
         body: Json = await http.json()
         there = collection.objects.get(f"{namespace}/{name}") if collection else None
         wanted = (body.get("preconditions") or body.get("metadata") or {}).get("resourceVersion")
-        if collection is None or (there is None and (http.method == "DELETE" or part)):
+        if collection is None or (there is None and (http.method == "DELETE" or "".join(part))):
             return web.json_response({"message": "not found"}, status=404)
         if wanted and there and wanted != there["metadata"]["resourceVersion"]:
             return web.json_response({"message": "changed"}, status=409)
