@@ -15,6 +15,7 @@ from webhook.cli import main
 from webhook.policy.objects import KINDS
 
 Lint = Callable[..., Result]
+OF_SETTINGS = [one for one in EXAMPLES if one.kind in KINDS]
 TEAM: Json = {"namespaceSelector": {"matchLabels": {"team": "a"}}}
 NEVER: Json = {"matchLabels": {"a": "b"}, "matchExpressions": [{"key": "a", "operator": "DoesNotExist"}]}
 DENIES = [{"code": "SST107", "action": "Deny"}]
@@ -335,9 +336,7 @@ def test_a_pool_for_namespaces_that_are_not_there_is_for_nobody(lint: Lint, tmp_
     assert "[pool-for-nobody]" not in lint(pool(allowed=TEAM), options=fleet).stdout
 
 
-@pytest.mark.parametrize(
-    "example", [one for one in EXAMPLES if one.kind in KINDS], ids=lambda one: f"{one.kind} {one.field}"
-)
+@pytest.mark.parametrize("example", OF_SETTINGS, ids=lambda one: f"{one.kind} {one.field}")
 def test_there_is_an_answer_for_whatever_the_api_takes_or_refuses(lint: Lint, example: Example) -> None:
     result = lint(example.document, options=("--fleet", "fleet/nodes.yaml"))
     assert result.exit_code in (0, 1), result.output

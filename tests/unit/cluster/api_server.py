@@ -280,7 +280,7 @@ async def served(folder: Path) -> AsyncIterator[tuple[ApiServer, Path]]:
     await runner.cleanup()
 
 
-async def until(condition: Callable[[], object], within_s: float = 5) -> None:
+async def until(condition: Callable[[], object], within_s: float = 15) -> None:
     async with asyncio.timeout(within_s):
         while not condition():  # noqa: ASYNC110 (as simple as can be)
             await asyncio.sleep(0.01)
