@@ -8,6 +8,7 @@ ran out of memory; but the latter may have had a neighbour on the card, and prog
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from heapq import nsmallest
 from math import isfinite, sqrt
 from operator import itemgetter
 from typing import NamedTuple
@@ -43,7 +44,7 @@ PEAK_PERCENT = 3
 """How far a peak is from its line at the least (one standard deviation): allocators take blocks of 2 to 20 MiB and
 round up, and the monitoring samples."""
 _MOST_SAMPLES = 2**31
-_MOST_NEIGHBOURS = 8
+_MOST_NEIGHBOURS = 6
 
 
 class _Seen(NamedTuple):
@@ -91,10 +92,13 @@ def _neighbours(recipe: Recipe, family: Iterable[Profile]) -> Iterator[Profile]:
     mine = recipe.micro_batch
     if mine is None or not 0 < mine < _MOST_SAMPLES:
         return
-    others = [(one, one.recipe.micro_batch) for one in family if one.recipe.digest != recipe.digest]
-    known = [(one, batch) for one, batch in others if batch is not None and 0 < batch < _MOST_SAMPLES and batch != mine]
-    known.sort(key=lambda pair: (abs(pair[1] - mine), pair[1], pair[0].name))
-    yield from (one for one, _ in known[:_MOST_NEIGHBOURS])
+    # By distance, then batch and name: of two names alike there is one in a namespace.
+    near = [
+        (abs(batch - mine), batch, one.name, one)
+        for one in family
+        if (batch := one.recipe.micro_batch) is not None and 0 < batch < _MOST_SAMPLES and batch != mine
+    ]
+    yield from (one for *_, one in nsmallest(_MOST_NEIGHBOURS, near, key=itemgetter(0, 1, 2)))
 
 
 def _seen(own: Iterable[Profile], near: Iterable[Profile]) -> Iterator[_Seen]:
