@@ -50,7 +50,7 @@ test-controllers: controlplane ## Jobs of each kind on the real controllers of t
 	$(BIN)/python -m pytest tests/controllers
 
 .PHONY: test-load
-test-load: controlplane ## A stream of jobs on the real scheduler: who waits for what, and how long (2 minutes)
+test-load: controlplane ## A stream of jobs on the real scheduler: who waits for what, and how long (2 to 4 minutes)
 	$(BIN)/python -m pytest -s tests/load
 
 .PHONY: test-image
@@ -96,16 +96,25 @@ docs: $(READY) ## Generate the reference pages
 	$(BIN)/python -m tests.sizing.report
 
 .PHONY: bench
-bench: $(READY) ## review() at 10 to 10,000 nodes and reading 100 KiB, beside json.loads; a large fleet; 500 policies
+bench: $(READY) ## review() at 10 to 10,000 nodes and reading 100 KiB, beside json.loads; a large fleet; 500 policies; 20,000 profiles
 	$(BIN)/python -m tests.bench.review
 	$(BIN)/python -m tests.bench.read
 	$(BIN)/python -m tests.bench.fleet
 	$(BIN)/python -m tests.bench.policies
+	$(BIN)/python -m tests.bench.stages
+	$(BIN)/python -m tests.bench.evidence
 
 .PHONY: bench-cluster
 bench-cluster: controlplane ## Our mutating call beside a null webhook in Go; the first list of 10,000 nodes, and the start with them
 	$(BIN)/python -m tests.bench.cluster
 	$(BIN)/python -m tests.bench.first_sync
+
+.PHONY: bench-peers
+bench-peers: controlplane ## Samestep beside Gatekeeper, Kyverno, native policies and a null webhook (builds these once; 20 minutes)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --group bench
+	$(BIN)/python -m controlplane build-peers
+	$(BIN)/python -m tests.bench.peers --out peers.json
+	$(BIN)/python -m tests.bench.peers_report peers.json
 
 .PHONY: clean
 clean: ## Remove the environment and caches inside the clone

@@ -1,4 +1,5 @@
-"""`build`, `build-monitoring` and `build-controllers` fill the cache; `up` runs a control plane until Ctrl-C."""
+"""`build`, `build-monitoring`, `build-controllers` and `build-peers` fill the cache; `up` runs a control plane until
+Ctrl-C."""
 
 import argparse
 import signal
@@ -8,6 +9,7 @@ from contextlib import suppress
 from controlplane.build import MONITORING, ControlPlaneError, artifact, build, build_all
 from controlplane.controllers import build_controllers
 from controlplane.nodes import demo_fleet
+from controlplane.peers import build_peers
 from controlplane.rig import ControlPlane
 
 
@@ -17,6 +19,7 @@ def main() -> int:
     commands.add_parser("build", help="build the programs that the cache lacks")
     commands.add_parser("build-monitoring", help="build Prometheus and promtool if the cache lacks them")
     commands.add_parser("build-controllers", help="build the controllers that the cache lacks")
+    commands.add_parser("build-peers", help="build the engines to measure beside ours that the cache lacks")
     commands.add_parser("up", help="run a control plane with the demo fleet until Ctrl-C")
     command = parser.parse_args().command
     try:
@@ -26,6 +29,8 @@ def main() -> int:
             build(MONITORING)
         elif command == "build-controllers":
             build_controllers()
+        elif command == "build-peers":
+            build_peers()
         else:
             _up()
     except ControlPlaneError as error:

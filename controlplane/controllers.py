@@ -94,7 +94,7 @@ def _running(control_plane: ControlPlane, name: ControllerName) -> Iterator[None
     place = _Place(control_plane.directory / process, *free_ports(2))
     _write_files(control_plane, controller, place)
     control_plane.install_crds(*controller.crds)
-    control_plane.apply(*_account(*controller.account), *controller.objects)
+    control_plane.apply(*account(*controller.account), *controller.objects)
     kubeconfig = control_plane.kubeconfig_for(":".join(("system:serviceaccount", *controller.account)))
     environment = {"KUBECONFIG": str(kubeconfig), "TMPDIR": str(place.folder)}
     control_plane.processes.start(process, [built / "controller", *controller.flags(place)], environment)
@@ -122,7 +122,8 @@ def _write_files(control_plane: ControlPlane, controller: _Controller, place: _P
         place.config.write_text(json.dumps(controller.configuration(place), indent=1))
 
 
-def _account(namespace: str, name: str) -> tuple[Json, ...]:
+def account(namespace: str, name: str) -> tuple[Json, ...]:
+    """A namespace with a ServiceAccount that may do everything."""
     role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"}
     return (
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}},

@@ -41,8 +41,17 @@ def install(api: Api, processes: Processes, name: CrdSet) -> bool:
     three, is replaced, and its objects are deleted with it: whether any was is what it returns. Raises ApiError,
     ProcessError; BuildError and GoUnavailableError where the cache lacks the set.
     """
+    return _install(api, processes, _definitions(_OUR_OWN.get(name) or artifact(name)))
+
+
+def install_folder(api: Api, processes: Processes, folder: Path) -> None:
+    """The same for the definitions in a folder."""
+    _install(api, processes, _definitions(folder))
+
+
+def _install(api: Api, processes: Processes, definitions: tuple[dict[str, Any], ...]) -> bool:
     replaced = False
-    for definition in _definitions(name):
+    for definition in definitions:
         path = f"{_COLLECTION}/{definition['metadata']['name']}"
         found = _get(api, path)
         if found is not None and _digest(found) != _digest(definition):
@@ -51,15 +60,14 @@ def install(api: Api, processes: Processes, name: CrdSet) -> bool:
             found, replaced = None, True
         if found is None:
             api.request("POST", _COLLECTION, definition)
-    for definition in _definitions(name):
+    for definition in definitions:
         processes.wait("kube-apiserver", _served(api, definition), timeout_s=_PATIENCE_S)
     return replaced
 
 
 @cache
-def _definitions(name: CrdSet) -> tuple[dict[str, Any], ...]:
+def _definitions(source: Path) -> tuple[dict[str, Any], ...]:
     found = []
-    source = _OUR_OWN.get(name) or artifact(name)
     for path in sorted(source.iterdir()) if source.is_dir() else (source,):
         content = path.read_bytes()
         definition = yaml.load(content, yaml.CSafeLoader)  # in C: they are up to 2.6 MB

@@ -60,6 +60,10 @@ class Processes:
                 raise ProcessError(f"{name} was not ready within {timeout_s:.0f} s; {self._tail(name)}")
             time.sleep(_POLL_S)
 
+    def pid(self, name: str) -> int:
+        """Of a process that has been started and not stopped."""
+        return self._running[name].pid
+
     def stop(self, name: str, *, grace_s: float) -> None:
         """Asks the process to end, then kills its group once `grace_s` seconds have passed."""
         process = self._running.pop(name)

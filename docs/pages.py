@@ -4,6 +4,7 @@ They hold what the code says, in the order in which it says it: no time, no vers
 """
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from importlib.resources import files
@@ -15,16 +16,22 @@ from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 from pydantic import BaseModel
 
+from docs.dependencies import dependencies_page
 from docs.examples import examples_in
 from docs.kinds import kind_pages
 from docs.markdown import code, page, table
 from webhook.answer.code_page import code_page
+from webhook.answer.events import LONGEST, WARNINGS, Reason
+from webhook.answer.texts import texts
 from webhook.catalog.accelerators import Figure, Product, Vendor, accelerators
 from webhook.catalog.additions import Accelerator
 from webhook.catalog.codes import codes
 from webhook.cli import main as program
+from webhook.cluster.denials import MOST as MOST_DENIED
+from webhook.cluster.events import Outcome
 from webhook.cluster.handlers import STAGES
 from webhook.cluster.keeper import Keeper
+from webhook.cluster.observer import Tally
 from webhook.cluster.world import Worlds
 from webhook.fleet.build import build_fleet
 from webhook.fleet.nodes import read_node
@@ -34,7 +41,7 @@ from webhook.model.finding import Finding
 from webhook.model.fleet import Model
 from webhook.model.policy import Language, Policy
 from webhook.model.request import Kind, Request
-from webhook.model.verdict import Decision, Straggler, Verdict
+from webhook.model.verdict import Decision, ExceptionUse, Straggler, Verdict
 from webhook.model.workload import Workload
 from webhook.model.world import World
 from webhook.policy.accelerator_pool import AcceleratorPool
@@ -42,6 +49,7 @@ from webhook.policy.exception import TrainingPolicyException
 from webhook.policy.parts import Selector
 from webhook.policy.policy_test import PolicyTest
 from webhook.policy.training_policy import TrainingPolicy
+from webhook.policy.training_profile import TrainingProfile
 from webhook.review import review
 from webhook.server.certificates import self_signed
 from webhook.server.metrics import Metrics
@@ -58,6 +66,8 @@ def pages() -> dict[str, str]:
         "cli.md": _cli(),
         **_codes(Language.EN),
         **_codes(Language.KO),
+        "dependencies.md": dependencies_page(),
+        "events.md": _events(),
         **kind_pages(),
         "launchers.md": _launchers(),
         "metrics.md": _metrics(),
@@ -119,7 +129,8 @@ def _cli() -> str:
         "webhook/cli",
         "# Command line",
         "Exit status of every command: 0 it worked, 2 wrong usage or input that could not be read; 1 where "
-        "`samestep check` denies a job, `samestep test` is not as expected, or `samestep lint` finds an error. "
+        "`samestep check` denies a job, `samestep audit` finds one, `samestep test` is not as expected, "
+        "`samestep lint` finds an error, or what `samestep bundle` wrote is decided otherwise than the live job. "
         "As a plugin of kubectl the program is `kubectl samestep`.",
         *(f"## {ctx.command_path}\n\n```text\n{_help(ctx)}\n```" for ctx in contexts),
     )
@@ -133,7 +144,7 @@ def _help(ctx: click.Context) -> str:
 def _policy() -> str:
     return page(
         "webhook/policy",
-        "# Policies, pools, exceptions and their tests",
+        "# Policies, pools, exceptions, profiles and tests",
         "Group and version are `samestep.dev/v1alpha1`. A field that is not listed here is an error. The same "
         "manifests are files and, but for `PolicyTest`, custom resources: their definitions are in "
         "[manifests/base/crds](../../manifests/base/crds). Editors take the JSON Schemas in [schemas](../../schemas) "
@@ -154,6 +165,11 @@ def _policy() -> str:
         _kind(
             Accelerator,
             "Custom resources, and files with `--fleet`. [The catalog](accelerators.md) is what they add to.",
+        ),
+        _kind(
+            TrainingProfile,
+            "Namespaced. Custom resources, and files with `--fleet`. [How to read a "
+            "profile](../how-to/read-a-profile.md), and [what is kept of whom](../explanation/privacy.md).",
         ),
         _kind(
             PolicyTest,
@@ -396,6 +412,68 @@ def _catalog(name: str) -> Any:  # noqa: ANN401 - as it is written
     return yaml.safe_load(files("webhook.catalog").joinpath(name).read_text("utf-8"))
 
 
+_EVENTS: Final = {
+    Reason.PINNED: (
+        "the job carries our pin, or what it got with its pool, and its selectors are what the record says",
+        ("pinned", "pool"),
+    ),
+    Reason.WOULD_PIN: ("a policy whose action is Audit would have pinned it, had it denied", ("would_pin",)),
+    Reason.WOULD_DENY: ("a policy whose action is Audit would have refused it", ("would_deny",)),
+    Reason.ADMITTED_WITH_RISK: (
+        "it was admitted with a warning, for which a policy of action Deny would have refused it",
+        ("admitted_with_risk",),
+    ),
+}
+
+
+def _events() -> str:
+    words = texts()["events"]
+    rows = [
+        (code([reason]), "Warning" if reason in WARNINGS else "Normal", when, code(words[key] for key in keys))
+        for reason, (when, keys) in ((one, _EVENTS[one]) for one in Reason)
+    ]
+    return page(
+        "webhook/answer/events.py",
+        "# Events",
+        "`kubectl describe` shows them, and `kubectl get events -n NAMESPACE` all of a namespace. Their source is "
+        "`samestep`. A dry run has none.",
+        "## On a job that has been created",
+        table(("reason", "type", "when", "message"), rows),
+        "One replica writes them, the one that holds the Lease. It watches the jobs and reviews each new one again as "
+        "it stands, at that moment: who created it is not known any more, so pools that are for groups, and conditions "
+        "that ask for `request.userInfo`, count as for nobody. Of several policies that match, the one that steers is "
+        f"named. A message has at most {LONGEST} bytes; where a patch is longer, it ends with `…` (the audit "
+        "annotation `would-be-patch` has more of it). A job has no second Event of the same reason, whichever replica "
+        "looks.",
+        "No Event is on pods and other objects that the controller of a job makes, on objects that hold jobs (a "
+        "CronJob: its Jobs have theirs), nor in namespaces whose jobs are not sent to admission.",
+        "## On a namespace in which jobs are denied",
+        table(
+            ("reason", "type", "when", "message"),
+            [
+                (
+                    "the [code](codes.md) that denies",
+                    "Warning",
+                    "once a minute, where it denied there: with the number of denials and the first of them",
+                    code([words["denied"]]),
+                )
+            ],
+        ),
+        f"Each replica tells of what it denied itself, of {MOST_DENIED} namespaces and codes in a minute at the most; "
+        "the log has the number of denials beyond that. They are in that namespace, and `involvedObject.kind` is "
+        "`Namespace`.",
+        "## On policies, pools and exceptions",
+        "Where one cannot be taken as it is: the reason and the message of its condition `Ready`, as "
+        "[How to change policies live](../how-to/change-policies-live.md) says.",
+        "## Where there are none",
+        "The server needs the right to create Events and, for those on jobs, to list and watch each kind "
+        "(`manifests/base/rbac.yaml`). A kind that it may not watch costs only itself, and `/readyz?verbose` on the"
+        " probe "
+        "port says so; one that comes later is taken up within half a minute, with what was created of it before. "
+        "`samestep_events_total` counts what became of them. With `--fleet` there is no cluster to write to.",
+    )
+
+
 def _metrics() -> str:
     families = (one for one in text_string_to_metric_families(_scrape()) if not one.name.endswith("_created"))
     return page(
@@ -432,6 +510,18 @@ def _scrape() -> str:
     slow, fast = Model("slow", "slow", ""), Model("fast", "fast", "")
     mixed = Decision(Verdict.ADMIT, findings=(Finding("SST306"),), straggler=Straggler(slow, fast, 0.0, 50.0, 1.0))
     metrics.count(replace(outcome, decision=mixed), 0.0)
+    used = (ExceptionUse("a", "b/c", "SST201"),)
+    metrics.count(replace(outcome, would_be=Verdict.DENY, exceptions=used), 0.0)
     metrics.handler_runs.labels(next(iter(STAGES))).inc()
     metrics.http_responses.labels(200).inc()
+    metrics.events.labels(Outcome.WRITTEN.value).inc()
+    metrics.show(
+        Tally(
+            queries=Counter(ok=1),
+            dropped=Counter({"not a number": 1}),
+            runs=Counter(well=1),
+            writes=Counter(written=1),
+            profiles=Counter(measured=1),
+        )
+    )
     return metrics.text().decode()

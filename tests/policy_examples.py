@@ -28,12 +28,15 @@ GOOD: dict[str, Json] = {
     "TrainingPolicy": {},
     "AcceleratorPool": {"nodeSelector": {}},
     "TrainingPolicyException": {"policies": ["one"], "reason": "why", "until": "2027-01-31T00:00:00Z"},
+    "TrainingProfile": {"recipe": {"digest": "a1" * 10, "family": "b2" * 10}},
 }
 PLURALS = {
     "TrainingPolicy": "trainingpolicies",
     "AcceleratorPool": "acceleratorpools",
     "TrainingPolicyException": "trainingpolicyexceptions",
+    "TrainingProfile": "trainingprofiles",
 }
+NAMESPACED = ("TrainingPolicyException", "TrainingProfile")
 TAUGHT: Json = {
     "kind": "TrainingRun",
     "group": "ml.example.com",
@@ -48,7 +51,7 @@ ROLE = TAUGHT["roles"][0]
 
 
 def head(kind: str) -> Json:
-    named: Json = {"name": "one"} | ({"namespace": "default"} if kind == "TrainingPolicyException" else {})
+    named: Json = {"name": "one"} | ({"namespace": "default"} if kind in NAMESPACED else {})
     return {"apiVersion": "samestep.dev/v1alpha1", "kind": kind, "metadata": named}
 
 
@@ -167,7 +170,7 @@ def codes(kind: str, path: str) -> Iterator[Example]:
 def _policies() -> Iterator[Example]:
     of = "TrainingPolicy"
     yield Example(of, {})
-    yield Example(of, {"evidence": {}}, "spec.evidence")
+    yield Example(of, {"learning": {}}, "spec.learning")
     yield Example(of, {"Priority": 1}, "spec.Priority")
     yield from whole(of, "priority", -1_000_000_000, 1_000_000_000)
     yield from selector(of, "match.namespaceSelector")
@@ -284,6 +287,10 @@ def _policies() -> Iterator[Example]:
     yield from some(of, "annotations", [], [({"declare_": True}, ".declare_")])
     yield from choice(of, "exceptions", "Forbidden", "Allowed")
     yield from switch(of, "configMaps")
+    for name in ("ignoreImageTag", "terminationMessage"):
+        yield from switch(of, f"evidence.{name}")
+    queries = ["", "amd_gpu_used_vram * 1048576", "x" * 1024]
+    yield from some(of, "evidence.query", queries, [("x" * 1025, ""), (1, "")])
     yield from choice(of, "messages.fleet", "Full", "Models", "None")
     yield from some(of, "language", ["en", "ko"], [("EN", ""), ("de", ""), (1, "")])
     yield from _taught(of)
@@ -481,23 +488,101 @@ def _exceptions() -> Iterator[Example]:
     yield from most(of, "match.names", "exp-*", 64)
     yield from codes(of, "codes")
     yield from some(of, "reason", ["x" * 1024, " why "], [("", ""), ("x" * 1025, ""), (" \n\t", ""), (1, "")])
-    good = ["2027-01-31T00:00:00Z", "2028-02-29T23:59:59.123456+09:00", "2999-12-31T00:00:00-23:59"]
-    bad = [
-        "2027-01-31",
-        "2027-02-29T00:00:00Z",
-        "2027-13-01T00:00:00Z",
-        "2027-01-31T24:00:00Z",
-        "2027-01-31T00:00:60Z",
-        "2027-01-31T00:00:00",
-        "2027-01-31 00:00:00Z",
-        "2027-01-31t00:00:00z",
-        "1999-01-31T00:00:00Z",
-        "2027-01-31T00:00:00+24:00",
-        "tomorrow",
-        "",
-        20270131,
+    yield from moments(of, "until")
+
+
+def moments(kind: str, path: str) -> Iterator[Example]:
+    yield from some(kind, path, MOMENTS, [(one, "") for one in BAD_MOMENTS])
+
+
+MOMENTS = ["2027-01-31T00:00:00Z", "2028-02-29T23:59:59.123456+09:00", "2999-12-31T00:00:00-23:59"]
+BAD_MOMENTS = [
+    "2027-01-31",
+    "2027-02-29T00:00:00Z",
+    "2027-13-01T00:00:00Z",
+    "2027-01-31T24:00:00Z",
+    "2027-01-31T00:00:60Z",
+    "2027-01-31T00:00:00",
+    "2027-01-31 00:00:00Z",
+    "2027-01-31t00:00:00z",
+    "1999-01-31T00:00:00Z",
+    "2027-01-31T00:00:00+24:00",
+    "tomorrow",
+    "",
+    20270131,
+]
+
+
+def _profiles() -> Iterator[Example]:
+    of = "TrainingProfile"
+    recipe = GOOD[of]["recipe"]
+    yield Example(of, {})
+    yield Example(of, {"recipe": LEFT_OUT}, "spec.recipe")
+    yield Example(of, {"logs": ["a"]}, "spec.logs")
+    for name in ("digest", "family"):
+        yield Example(of, {"recipe": {name: recipe[name]}}, f"spec.recipe.{'family' if name == 'digest' else 'digest'}")
+        for good in ("0" * 16, "f" * 64):
+            yield Example(of, {"recipe": recipe | {name: good}})
+        for bad in ("0" * 15, "f" * 65, "A" * 20, "g" * 20, "", 5):
+            yield Example(of, {"recipe": recipe | {name: bad}}, f"spec.recipe.{name}")
+    fields: list[tuple[str, list[Any], list[Any]]] = [
+        ("microBatch", [1, 2**31], [0, 2**31 + 1, "8", 1.5]),
+        ("allocator", ["Caching", "Preallocating", "Unknown"], ["Other", "caching", 1]),
     ]
-    yield from some(of, "until", good, [(one, "") for one in bad])
+    for field, taken, refused in fields:
+        for value in taken:
+            yield Example(of, {"recipe": recipe | {field: value}})
+        for value in refused:
+            yield Example(of, {"recipe": recipe | {field: value}}, f"spec.recipe.{field}")
+    yield from some(of, "training.kind", ["PyTorchJob.kubeflow.org", "Pod"], [("", ""), ("a b", ""), (1, "")])
+    for name in ("image", "trainer", "model"):
+        yield from some(of, f"training.{name}", ["", "x" * 253], [("x" * 254, ""), (1, "")])
+    yield from whole(of, "training.devices", 0, 10_000_000)
+    yield from some(of, "policies", [[], ["a", "a.b-c"]], [("a", ""), (["A"], ".0"), (["x" * 254], ".0")])
+    yield from most(of, "policies", "a", 16)
+    yield from _observations(of)
+    for name in ("models", "outOfMemory", "peak"):
+        yield from some(of, f"summary.{name}", ["", "x" * 253], [("x" * 254, ""), (1, "")])
+    yield from whole(of, "summary.runs", 0, 1_000_000_000)
+    yield from moments(of, "summary.lastSeen")
 
 
-EXAMPLES = (*_policies(), *_pools(), *_exceptions())
+def _observations(of: str) -> Iterator[Example]:
+    seen: Json = {"product": "NVIDIA-H100-80GB-HBM3", "memory": "81559Mi", "lastSeen": "2027-01-31T00:00:00Z"}
+    good = seen | {"runs": 1, "lastGood": "2027-01-31T00:00:00Z", "peak": "61234Mi", "imbalance": "25%"}
+    out = {"at": "2027-01-31T00:00:00Z", "job": "llama"}
+    full = [seen | {"product": f"model-{number}"} for number in range(17)]
+    yield from some(
+        of,
+        "observations",
+        [[], [seen], [good], [good | {"deviceOutOfMemory": out}], full[:16]],
+        [(full, ""), ([seen, good], ""), ("a", ""), ([seen | {"log": "a"}], ".0.log")],
+    )
+
+    def one(field: str, taken: list[Any], refused: list[Any], part: Json = seen, below: str = "") -> Iterator[Example]:
+        def made(value: object) -> list[Json]:
+            return [seen | ({below: part | {field: value}} if below else part | {field: value})]
+
+        place = f".0.{below}.{field}" if below else f".0.{field}"
+        yield from some(
+            of, "observations", [made(value) for value in taken], [(made(value), place) for value in refused]
+        )
+
+    yield from one("product", ["x" * 253], ["", "x" * 254, 1])
+    yield from one("memory", ["0", "80Gi"], ["lots", "-1Gi", "1" * 101, 5])
+    yield from one("peak", ["0", "80Gi"], ["lots", "-1Gi", "1" * 101, 5])
+    yield from one("lastSeen", MOMENTS, BAD_MOMENTS)
+    yield from one("runs", [0], [-1, 1_000_000_001, "1", 1.5])
+    yield from one("lastGood", MOMENTS, BAD_MOMENTS, good)
+    yield from one("lastGood", [], MOMENTS[:1])
+    yield from some(of, "observations", [], [([seen | {"runs": 1}], ".0.lastGood")])
+    yield from one("imbalance", ["0%", "9%", "99%", "100%"], ["101%", "1.5%", "-1%", "%", 10])
+    for field, taken, refused in (
+        ("at", MOMENTS, BAD_MOMENTS),
+        ("job", ["x" * 253], ["", "x" * 254, 1]),
+        ("inARow", [1, 1_000_000_000], [0, 1_000_000_001, "1"]),
+    ):
+        yield from one(field, taken, refused, out, "deviceOutOfMemory")
+
+
+EXAMPLES = (*_policies(), *_pools(), *_exceptions(), *_profiles())

@@ -12,6 +12,7 @@ from webhook.fleet.build import build_fleet
 from webhook.fleet.nodes import read_node
 from webhook.model.fleet import Fleet
 from webhook.model.policy import Policy
+from webhook.model.profile import NO_PROFILES, Profiles
 from webhook.model.queues import NO_QUEUES, Queues
 from webhook.model.request import Kind, Request, Stage, User
 from webhook.model.rules import Namespaces, Rules
@@ -95,6 +96,7 @@ def ask(
     tell: Tell = untold,
     rules: Rules | None = None,
     namespaces: Namespaces | None = None,
+    profiles: Profiles = NO_PROFILES,
 ) -> Review:
     """The review of a CREATE, or of an UPDATE where there is an old object."""
     group, _, version = obj["apiVersion"].rpartition("/")
@@ -110,7 +112,15 @@ def ask(
     )
     if known is None or isinstance(known, list):
         known = fleet(demo_nodes() if known is None else known)
-    world = World(known, policy or Policy(), surroundings, rules=rules, namespaces=namespaces or {}, queues=queues)
+    world = World(
+        known,
+        policy or Policy(),
+        surroundings,
+        rules=rules,
+        namespaces=namespaces or {},
+        queues=queues,
+        profiles=profiles,
+    )
     return review(request, world, tell)
 
 

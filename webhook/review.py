@@ -4,14 +4,18 @@ from dataclasses import replace
 
 from webhook.catalog.codes import action_of
 from webhook.decision.case import Case
+from webhook.decision.landed import started
 from webhook.decision.notes import Tell, untold
 from webhook.decision.pooled import decide_pooled
 from webhook.decision.pools import lacking
-from webhook.decision.scope import Treatment
+from webhook.decision.scope import Treatment, scope
 from webhook.decision.suggest import suggest
 from webhook.decision.update import decide_update
 from webhook.decision.validate import check_created
 from webhook.decision.wishes import heard, ignored
+from webhook.evidence.lessons import lessons_of
+from webhook.evidence.recipe import recipe_of
+from webhook.evidence.termination import ending_with_their_log
 from webhook.fleet.pods import siblings
 from webhook.fleet.queues import reach
 from webhook.intake.read import Outside, Wrapper, name_of, read_job
@@ -20,7 +24,9 @@ from webhook.model.demand import UNKNOWN_DEMAND
 from webhook.model.finding import Action, Finding
 from webhook.model.job import TrainingJob
 from webhook.model.paths import dotted
+from webhook.model.placement import Pointer
 from webhook.model.policy import Policy
+from webhook.model.profile import NO_LESSONS, Lessons
 from webhook.model.request import Object, Request, Stage
 from webhook.model.rules import Namespaces, Rules
 from webhook.model.verdict import Decision, Review, Verdict
@@ -80,7 +86,8 @@ def _review(request: Request, world: World, depth: int = 0, tell: Tell = untold)
         job = replace(job, findings=taken)
     if because := ignored(job, policy):
         return replace(_outside(request, world, because, ruling.findings), job=job, exceptions=ruling.used)
-    sized = size(job, policy)
+    lessons = _lessons(job, policy, request, world)
+    sized = size(job, policy, lessons=lessons)
     case = Case(
         job,
         sized,
@@ -94,11 +101,14 @@ def _review(request: Request, world: World, depth: int = 0, tell: Tell = untold)
         queues=world.queues,
         tell=tell,
         pools_in_view=world.rules is not None,
+        lessons=lessons,
     )
     decided_before = old if isinstance(old, TrainingJob) else None
     if world.rules is not None and world.rules.pools:
         case = _with_pools(case, request, world.rules, world.namespaces, decided_before)
-    decision = _decide(request, case, decided_before)
+    decision = _decide(request, case, decided_before, world)
+    if request.stage is Stage.AUDIT and job.started:
+        decision = started(decision)
     decision = replace(decision, findings=(*decision.findings, *_of_the_job(case)))
     gated = gate(decision, ruling, before)
     return Review(
@@ -112,7 +122,40 @@ def _review(request: Request, world: World, depth: int = 0, tell: Tell = untold)
         micro_batch=sized.micro_batch,
         language=spoken,
         exceptions=gated.used,
+        lessons=lessons,
+        to_log=_to_log(request, case, decided_before),
     )
+
+
+def learnable(request: Request, world: World) -> tuple[TrainingJob, tuple[Policy, ...]] | None:
+    """The job that an object is, with the policies that decide it, for whoever observes how it runs; None where it is
+    left alone. Pure; never raises on any object."""
+    found = candidates(request, world)
+    reading = found[0] if found else NOBODY
+    job = _read(request, request.object, world, reading)
+    ruling = rule(found, request, job if isinstance(job, TrainingJob) else None, world)
+    if not ruling.policies:
+        return None
+    if ruling.steering.config_maps is not reading.config_maps:
+        job = _read(request, request.object, world, ruling.steering)
+    if not isinstance(job, TrainingJob) or ignored(job, ruling.steering):
+        return None
+    left_alone = scope(job, ruling.steering).treatment is Treatment.NONE
+    return None if left_alone else (job, ruling.policies)
+
+
+def _lessons(job: TrainingJob, policy: Policy, request: Request, world: World) -> Lessons:
+    """What earlier runs teach of a job that is decided; of another nobody asks."""
+    if not world.profiles or scope(job, policy).treatment is Treatment.NONE or job.child_of is not None:
+        return NO_LESSONS
+    return lessons_of(recipe_of(job, policy.evidence), world.profiles, request.namespace, request.now)
+
+
+def _to_log(request: Request, case: Case, old: TrainingJob | None) -> tuple[Pointer, ...]:
+    ours = case.job.child_of is None and case.scope.treatment is not Treatment.NONE
+    if request.stage is not Stage.MUTATE or not ours:
+        return ()
+    return ending_with_their_log(case.job, old, case.policy, created=request.operation == "CREATE")
 
 
 def _with_pools(case: Case, request: Request, rules: Rules, namespaces: Namespaces, old: TrainingJob | None) -> Case:
@@ -129,10 +172,12 @@ def _with_pools(case: Case, request: Request, rules: Rules, namespaces: Namespac
     return replace(case, pools=pools, kept_in=kept)
 
 
-def _decide(request: Request, case: Case, old: TrainingJob | None) -> Decision:
+def _decide(request: Request, case: Case, old: TrainingJob | None, world: World) -> Decision:
     if old is not None:
         by_service_account = request.user.name.startswith("system:serviceaccount:")
-        decision = decide_update(case, old, size(old, case.policy), by_service_account=by_service_account)
+        lessons = _lessons(old, case.policy, request, world)
+        sized = size(old, case.policy, lessons=lessons)
+        decision = decide_update(case, old, sized, by_service_account=by_service_account, old_lessons=lessons)
         if request.stage is Stage.VALIDATE and decision.verdict is Verdict.PIN:
             return check_created(case)
         return decision

@@ -57,7 +57,7 @@ class Void:
 
 
 def main() -> int:
-    jobs = [batch_job(), sized_job(JOB_BYTES)]
+    jobs = [batch_job(JOB_BYTES), sized_job(JOB_BYTES)]
     try:
         with TemporaryDirectory(prefix="samestep-bench-") as folder, ControlPlane(Path(folder)) as cluster:
             prepare(cluster, Path(folder), jobs)
@@ -68,9 +68,9 @@ def main() -> int:
     return int(any(failed))
 
 
-def batch_job() -> Json:
-    """One role of a PyTorchJob of twice the size."""
-    whole = sized_job(2 * JOB_BYTES)
+def batch_job(nbytes: int) -> Json:
+    """A Job of so many bytes: one role of a PyTorchJob of twice the size."""
+    whole = sized_job(2 * nbytes)
     role = whole["spec"]["pytorchReplicaSpecs"]["Worker"]
     spec = {"parallelism": role["replicas"], "completions": role["replicas"], "completionMode": "Indexed"}
     spec["template"] = role["template"]

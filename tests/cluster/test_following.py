@@ -1,23 +1,28 @@
 """What is followed of a real cluster, with the rights of manifests/base/rbac.yaml and no others."""
 
 import asyncio
+import time
 from pathlib import Path
 
 import pytest
 
 from controlplane.rig import ControlPlane
+from demo.serving import MANIFESTS
 from tests.cluster.followed import free, until
 from tests.cluster.team import Team
 from tests.queues import flavor, kueue, local, queue
-from tests.samples import Json, pod
+from tests.samples import Json, fleet, pod
+from webhook.catalog.queues import LOCAL_QUEUE
 from webhook.cluster.access import Access
 from webhook.cluster.following import Following
 from webhook.cluster.lookup import Bounds, Lookup
 from webhook.cluster.world import Worlds
 from webhook.model.policy import Policy
+from webhook.model.profile import Allocator, Observation, Profile, Recipe
 from webhook.model.request import Kind, Request
 from webhook.model.surroundings import Reference
 from webhook.model.world import World
+from webhook.policy.training_profile import document_of, name_of
 
 GPU = "nvidia.com/gpu"
 RUNTIME = Kind("trainer.kubeflow.org", "", "TrainingRuntime")
@@ -86,7 +91,8 @@ def test_queues_and_their_flavors_are_followed_with_our_own_rights(
     control_plane.apply(flavor(name, {"gpu-type": "a"}), queue({name: 8}, name, cohortName=name))
     team.apply(local(name))
     worlds = Worlds(Policy())
-    following = Following(Access(account).client, worlds)
+    access = Access(account)
+    following = Following(access.client, worlds)
     key = ("Kueue", team.namespace, "lq")
 
     def quota(world: World) -> int | None:
@@ -103,7 +109,43 @@ def test_queues_and_their_flavors_are_followed_with_our_own_rights(
         await until(worlds, lambda world: world.queues.known[key].missing == (f"ResourceFlavor {name}",))
         await following.stop()
 
+        await asyncio.to_thread(team.apply, local(name, "later"))
+        later = Reference(LOCAL_QUEUE, team.namespace, "later")
+        lookup = Lookup(access.client, following.path_of, lambda *_: (later,), Bounds(seconds=30))
+        assert worlds.current is not None
+        world = await lookup.world(Request(Kind("", "v1", "Pod"), "CREATE", {}), worlds.current)
+        await lookup.close()
+        assert world.queues.known["Kueue", team.namespace, "later"] == worlds.current.queues.known[key]
+
     try:
         asyncio.run(follow())
     finally:
         control_plane.kubectl("delete", "clusterqueue,cohort", name)
+
+
+def test_profiles_are_followed_with_our_own_rights(control_plane: ControlPlane, account: Path, team: Team) -> None:
+    definition = MANIFESTS / "crds" / "trainingprofiles.samestep.dev.yaml"
+    control_plane.kubectl("apply", "--server-side", "-f", definition)
+    control_plane.kubectl("wait", "--for=condition=Established", "crd/trainingprofiles.samestep.dev")
+    now = time.time()
+    recipe = Recipe("0" * 20, "1" * 20, 8, Allocator.CACHING)
+    seen = Observation("NVIDIA-L4", 23_034, 1, now, 20_000, now)
+    team.apply(document_of(Profile(team.namespace, name_of(recipe), recipe, (seen,))))
+    worlds = Worlds(Policy(), fleet([]))
+    following = Following(Access(account).client, worlds)
+    key = (team.namespace, recipe.digest)
+
+    async def follow() -> None:
+        following.start()
+        await until(worlds, lambda world: key in world.profiles.by_digest)
+        assert worlds.current is not None
+        (profile,) = worlds.current.profiles.by_digest[key]
+        assert (profile.recipe, profile.observations[0].peak_mib) == (recipe, 20_000)
+        await asyncio.to_thread(team.kubectl, "delete", "tprof", profile.name)
+        await until(worlds, lambda world: key not in world.profiles.by_digest)
+        await following.stop()
+
+    try:
+        asyncio.run(follow())
+    finally:
+        control_plane.kubectl("delete", "-f", definition)

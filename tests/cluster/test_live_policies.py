@@ -283,3 +283,30 @@ def test_one_replica_writes_and_another_takes_over(
         for name in running:
             control_plane.processes.stop(name, grace_s=5)
         control_plane.kubectl("delete", "trainingpolicies", "--all")
+
+
+def test_containers_end_with_their_log_where_policy_wants_that_and_no_update_is_refused_for_it(
+    control_plane: ControlPlane, webhook: Webhook
+) -> None:
+    """The API server writes its default before it asks us, and refuses a template that changes after we were asked."""
+
+    def ends(stored: Json) -> str:
+        found: str = stored["spec"]["template"]["spec"]["containers"][0]["terminationMessagePolicy"]
+        return found
+
+    assert ends(created(control_plane)) == "File"
+    control_plane.apply(policy("one", evidence={"terminationMessage": True}))
+    within_two_seconds(lambda: ends(created(control_plane)) == "FallbackToLogsOnError")
+    jobs = "/apis/batch/v1/namespaces/default/jobs"
+    manifest = job(name="live-ending")
+    del manifest["metadata"]["generateName"]
+    stored = control_plane.api.request("POST", jobs, manifest)
+    try:
+        assert (ends(stored), is_pinned(stored)) == ("FallbackToLogsOnError", True)
+        stored["metadata"]["labels"] = {"by": "git"}
+        del stored["metadata"]["resourceVersion"]
+        del stored["spec"]["template"]["spec"]["containers"][0]["terminationMessagePolicy"]
+        replaced = control_plane.api.request("PUT", f"{jobs}/live-ending", stored)
+        assert (ends(replaced), replaced["metadata"]["labels"]["by"]) == ("FallbackToLogsOnError", "git")
+    finally:
+        control_plane.kubectl("delete", "job", "live-ending")

@@ -16,6 +16,7 @@ from tests.samples import Json
 from webhook.policy.accelerator_pool import AcceleratorPool
 from webhook.policy.exception import TrainingPolicyException
 from webhook.policy.training_policy import TrainingPolicy
+from webhook.policy.training_profile import TrainingProfile
 
 GROUP = "/apis/samestep.dev/v1alpha1"
 
@@ -40,8 +41,10 @@ def read(obj: Json) -> object:
             return TrainingPolicy.model_validate(obj).resolved()
         case "AcceleratorPool":
             return AcceleratorPool.model_validate(obj).resolved()
-        case _:
+        case "TrainingPolicyException":
             return TrainingPolicyException.model_validate(obj).resolved()
+        case _:
+            return TrainingProfile.model_validate(obj).resolved()
 
 
 @pytest.mark.parametrize("kind", GOOD)
@@ -121,6 +124,28 @@ def test_what_is_left_out_is_shown_filled_in(control_plane: ControlPlane) -> Non
             {},
             {"POLICIES": '["one"]', "UNTIL": "2027-01-31T00:00:00Z", "READY": "False"},
         ),
+        (
+            "TrainingProfile",
+            "tprof",
+            {
+                "training": {"kind": "PyTorchJob.kubeflow.org"},
+                "summary": {
+                    "models": "A100",
+                    "runs": 3,
+                    "outOfMemory": "L4",
+                    "peak": "59.8GiB",
+                    "lastSeen": "2999-01-01T00:00:00Z",
+                },
+            },
+            {
+                "KIND": "PyTorchJob.kubeflow.org",
+                "MODELS": "A100",
+                "RUNS": "3",
+                "OOM": "L4",
+                "PEAK": "59.8GiB",
+                "SEEN": "<invalid>",
+            },
+        ),
     ],
 )
 def test_kubectl_knows_each_by_a_short_name_and_shows_the_gist(
@@ -142,7 +167,9 @@ def test_kubectl_knows_each_by_a_short_name_and_shows_the_gist(
         control_plane.api.delete(path)
 
 
-def test_who_edits_a_namespace_may_not_make_exceptions_unless_given_our_role(control_plane: ControlPlane) -> None:
+def test_who_edits_a_namespace_may_do_what_our_roles_say_and_nobody_writes_profiles(
+    control_plane: ControlPlane,
+) -> None:
     def may(verb: str, resource: str, user: str, *more: str) -> bool:
         words = ("auth", "can-i", verb, f"{resource}.samestep.dev", "-n", "default", f"--as={user}", *more)
         return control_plane.kubectl(*words, check=False).stdout.strip() == "yes"
@@ -152,8 +179,17 @@ def test_who_edits_a_namespace_may_not_make_exceptions_unless_given_our_role(con
         control_plane.kubectl("create", "clusterrolebinding", f"test-{user}", f"--clusterrole={role}", f"--user={user}")
     try:
         for resource in (*PLURALS.values(), "accelerators"):
-            found = {user: (may("get", resource, user), may("create", resource, user)) for user in roles}
-            assert found == {"ann": (False, False), "bob": (True, True), "cem": (True, False), "dee": (False, False)}
+            found = {
+                user: tuple(may(verb, resource, user) for verb in ("get", "delete", "create", "patch"))
+                for user in roles
+            }
+            writes = resource != "trainingprofiles"
+            assert found == {
+                "ann": (False,) * 4,
+                "bob": (True, True, writes, writes),
+                "cem": (True, False, False, False),
+                "dee": (False,) * 4,
+            }
             assert not may("update", resource, "bob", "--subresource=status")
     finally:
         control_plane.kubectl("delete", "clusterrolebinding", *(f"test-{user}" for user in roles))

@@ -15,11 +15,12 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic.alias_generators import to_camel
 
 from webhook.cli.documents import Document, Unreadable, parse_documents
-from webhook.cli.surroundings import LOOKED_UP, fleet_from, surroundings_from
+from webhook.cli.surroundings import LOOKED_UP, fleet_from, profiles_of, surroundings_from
 from webhook.fleet.queues import read_queues
 from webhook.intake.admission import read_request
 from webhook.model.fleet import Fleet
 from webhook.model.job import Coupling
+from webhook.model.profile import Profiles
 from webhook.model.queues import Queues
 from webhook.model.request import Request, Stage
 from webhook.model.surroundings import Surroundings
@@ -131,6 +132,13 @@ def surroundings(case: Case) -> Surroundings:
 def queues(case: Case) -> Queues:
     """Flavors and queues among the case's files."""
     return read_queues((one.source, one.object) for one in _parsed(case) if isinstance(one, Document)).queues
+
+
+def profiles(case: Case) -> Profiles:
+    """What earlier runs took, among the case's files."""
+    found, problems = profiles_of(one for one in _parsed(case) if isinstance(one, Document))
+    assert not problems
+    return found
 
 
 def unreadable(case: Case) -> list[Unreadable]:

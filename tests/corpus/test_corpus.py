@@ -21,6 +21,7 @@ from tests.corpus.cases import (
     cases,
     documents,
     fleet,
+    profiles,
     queues,
     request,
     reviews,
@@ -44,6 +45,10 @@ each_review = pytest.mark.parametrize(
     ("case", "expected"), [pytest.param(case, one, id=name) for name, case, one in reviews()]
 )
 each_case = pytest.mark.parametrize("case", [pytest.param(case, id=case.name) for case in cases()])
+# What earlier runs showed grows old by the clock, which is the machine's own where nothing else is said.
+each_case_that_stays = pytest.mark.parametrize(
+    "case", [pytest.param(case, id=case.name) for case in cases() if not profiles(case)]
+)
 
 
 @each_review
@@ -121,7 +126,7 @@ def test_every_document_of_a_case_is_expected(case: Case) -> None:
     assert {one.of for one in case.expectation.reviews} == set(documents(case))
 
 
-@each_case
+@each_case_that_stays
 def test_check_says_the_same_offline(case: Case) -> None:
     expected = [one for one in case.expectation.reviews if one.stage is Stage.MUTATE]
     files = [word for path in case.files for word in ("-f", str(path))]
@@ -192,7 +197,7 @@ def test_a_slip_in_an_expectation_is_an_error(typo: dict[str, object]) -> None:
 
 
 def world(case: Case) -> World:
-    return World(fleet(case.fleet_file), Policy(), surroundings(case), queues=queues(case))
+    return World(fleet(case.fleet_file), Policy(), surroundings(case), queues=queues(case), profiles=profiles(case))
 
 
 def answered(case: Case, expected: Expected) -> Review:

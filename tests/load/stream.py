@@ -105,12 +105,15 @@ def waited(runs: list[Run]) -> float:
 class PerfectView:
     """A cluster of figures alone, in which every decision knows all there is to know.
 
-    `pins`: each job is pinned as it comes, to the model with most left, by the rule of `webhook/decision/choice.py`;
-    else its pods go wherever there is room.
+    `nodes` are in the order of their memory, least first. `pins`: jobs of several pods are pinned as they come, by the
+    rule of `webhook/decision/choice.py` for those that say nothing of their memory: the larger of the models that have
+    room for the gang, and where none has, the shorter queue. All other pods go wherever there is room, or where
+    `landed` says.
     """
 
     nodes: Mapping[str, int]
     pins: bool
+    landed: Mapping[str, Counter[str]] = field(default_factory=dict)
     free: Counter[str] = field(init=False)
     queued: Counter[str] = field(default_factory=Counter)
     pinned: dict[str, str] = field(default_factory=dict)
@@ -120,18 +123,23 @@ class PerfectView:
         self.free = Counter(self.nodes)
 
     def submit(self, job: Submission) -> str:
-        if not self.pins:
+        if not self.pins or job.pods == 1:
             return ""
-        model = max(self.nodes, key=lambda one: (self.free[one] >= job.pods, self.free[one] - self.queued[one]))
+        with_room = [one for one in self.nodes if self.free[one] >= job.pods]
+        model = with_room[-1] if with_room else max(self.nodes, key=lambda one: self.free[one] - self.queued[one])
         self.pinned[job.name] = model
         self.queued[model] += job.pods
         return model
 
     def start(self, job: Submission) -> Mapping[str, int]:
-        on = Counter[str]()
-        for _ in range(job.pods):
-            on[self.pinned.get(job.name) or max(self.nodes, key=lambda one: self.free[one] - on[one])] += 1
-        self.queued.subtract(on if self.pins else ())
+        model = self.pinned.get(job.name)
+        if model:
+            on = Counter({model: job.pods})
+            self.queued.subtract(on)
+        else:
+            on = Counter(self.landed.get(job.name, ()))
+            while on.total() < job.pods:
+                on[max(self.nodes, key=lambda one: self.free[one] - on[one])] += 1
         self.free.subtract(on)
         self.on[job.name] = on
         return on

@@ -20,8 +20,8 @@ CARDS = (RTX_5090, RTX_PRO_6000)
 NODES = {card.product: 4 for card in CARDS}
 JOBS = stream(3, 40, apart=10, lasts=35, largest=3)
 GATE = "example.com/queue"
-SEEN_S = 0.5
-"""What a pod's end takes to reach the webhook, with much to spare."""
+SEEN_S = 1.0
+"""What a pod's end takes to reach the webhook, with much to spare: it hands a fleet on every 0.2 s."""
 
 
 @pytest.fixture(scope="module")
@@ -47,9 +47,12 @@ class RealCluster:
     team: Team
     busy: Counter[str] = field(default_factory=Counter)
     on: dict[str, Counter[str]] = field(default_factory=dict)
+    ended_at: float = 0.0
     short_sighted: list[str] = field(default_factory=list)
 
     def submit(self, one: Submission) -> str:
+        # A pod that has been bound counts from the moment that it is seen, and is given no time.
+        time.sleep(max(0.0, self.ended_at + SEEN_S - time.monotonic()))
         command = ("torchrun", f"--nnodes={one.pods}", "--nproc-per-node=4", "train.py")
         spec = pod(gpus=4, command=command, schedulingGates=[{"name": GATE}])
         self.team.apply(job(spec, pods=one.pods, name=one.name))
@@ -73,7 +76,7 @@ class RealCluster:
     def end(self, one: Submission) -> None:
         self.team.kubectl("delete", "job", one.name, "--cascade=foreground", "--grace-period=0", "--wait")
         self.busy -= self.on[one.name]
-        time.sleep(SEEN_S)
+        self.ended_at = time.monotonic()
 
     def _pods(self, one: Submission) -> dict[str, str]:
         """The node of each pod of the job, empty where it has none."""
@@ -93,18 +96,19 @@ def test_no_job_is_sent_to_wait_for_one_model_while_the_other_has_its_room_free(
 
     assert cluster.short_sighted == []
     assert all(len(run.on) == 1 for run in runs)
-    known = waited(simulate(JOBS, NODES, PerfectView(NODES, pins=True)))
-    print(
-        f"waited: {waited(runs):.0f} min, {known:.0f} with a perfect view, {late_choice(JOBS, NODES):.0f} chosen late"
-    )
-    assert waited(runs) <= 1.1 * known
+    # Jobs of one pod are not pinned, and the scheduler takes any of the nodes that score alike.
+    known = simulate(JOBS, NODES, PerfectView(NODES, pins=True, landed=cluster.on))
+    assert [run.model for run in runs] == [run.model for run in known]
+    print(f"waited: {waited(runs):.0f} min, {late_choice(JOBS, NODES):.0f} chosen late")
 
 
 @pytest.mark.usefixtures("webhook")
 def test_without_the_webhook_jobs_run_on_two_models(team: Team) -> None:
     team.cluster.kubectl("label", "namespace", team.namespace, "samestep.dev/ignore=")
 
-    runs = simulate(JOBS[:20], NODES, RealCluster(team))
+    runs = simulate(JOBS, NODES, RealCluster(team))
 
-    assert any(len(run.on) == 2 for run in runs)
-    assert waited(runs) == pytest.approx(waited(simulate(JOBS[:20], NODES, PerfectView(NODES, pins=False))))
+    two_models = sum(len(run.on) == 2 for run in runs)
+    assert two_models
+    assert waited(runs) == pytest.approx(waited(simulate(JOBS, NODES, PerfectView(NODES, pins=False))))
+    print(f"waited: {waited(runs):.0f} min, {two_models} of {len(runs)} jobs on two models")

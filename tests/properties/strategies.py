@@ -27,6 +27,7 @@ from webhook.model.policy import (
     UnknownNodes,
     ValidationAction,
 )
+from webhook.model.profile import NO_PROFILES, Profiles
 from webhook.model.queues import NO_QUEUES, Queues
 from webhook.model.request import Stage
 from webhook.model.verdict import Review
@@ -391,6 +392,7 @@ class Case:
     grows: bool
     stale: bool
     queues: Queues = NO_QUEUES
+    profiles: Profiles = NO_PROFILES
 
     @property
     def fleet(self) -> Fleet:
@@ -402,7 +404,14 @@ class Case:
         # A copy, so that a review that changed its input could not hide it.
         asked = deepcopy(self.job if obj is None else obj)
         return ask(
-            asked, self.fleet, old=deepcopy(old), stage=stage, policy=self.policy, now=1000.0, queues=self.queues
+            asked,
+            self.fleet,
+            old=deepcopy(old),
+            stage=stage,
+            policy=self.policy,
+            now=1000.0,
+            queues=self.queues,
+            profiles=self.profiles,
         )
 
 

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from webhook.answer.evidence import profiles_used, used
 from webhook.answer.message import suggested
 from webhook.answer.response import patch
 from webhook.answer.wording import phrase, place, sentence
@@ -10,10 +11,12 @@ from webhook.model.fleet import Model
 from webhook.model.job import TrainingJob
 from webhook.model.patch import steps
 from webhook.model.paths import dotted
+from webhook.model.profile import Fits, RanOut, day
 from webhook.model.verdict import Candidate, Out, Review, Straggler
 
 _CODE = {
     Out.MEMORY: "SST201",
+    Out.RAN_OUT: "SST205",
     Out.UNREACHABLE: "SST401",
     Out.UNWISHED: "SST404",
     Out.QUOTA: "SST401",
@@ -53,6 +56,7 @@ def document(review: Review, source: str) -> dict[str, Any]:
             "mayDeny": review.demand.known and review.demand.may_deny,
             "assumptions": [phrase(one, review.language) for one in review.demand.assumptions],
         },
+        "runs": _runs(review) if review.lessons.recipe else None,
         "pool": {
             "nodes": decision.pool.nodes,
             "unknownNodes": decision.pool.unknown_nodes,
@@ -132,11 +136,37 @@ def _candidate(one: Candidate, chosen: tuple[Model, ...]) -> dict[str, Any]:
         "feasible": not one.out,
         "because": [_CODE[reason] for reason in one.out],
         "chosen": one.model in chosen,
+        "ranOut": _ran_out(one.ran_out or one.doubt),
+        "endedWell": _ended_well(one.fits),
+    }
+
+
+def _ran_out(one: RanOut | None) -> dict[str, Any] | None:
+    if one is None:
+        return None
+    named = {"profile": one.profile, "object": one.job, "microBatch": one.micro_batch}
+    return {"day": day(one.at), "times": one.times, **named}
+
+
+def _ended_well(one: Fits | None) -> dict[str, Any] | None:
+    if one is None:
+        return None
+    return {"day": day(one.at), "runs": one.runs, "profile": one.profile, "microBatch": one.micro_batch}
+
+
+def _runs(review: Review) -> dict[str, Any]:
+    """What earlier runs taught of the job."""
+    recipe = review.lessons.recipe
+    return {
+        "recipe": recipe.digest if recipe else None,
+        "profiles": list(profiles_used(review)),
+        "facts": list(used(review)),
+        "lineThrough": list(review.lessons.batches),
     }
 
 
 def _straggler(one: Straggler) -> dict[str, Any]:
-    """An estimate: of each step, the ranks on `fast` wait so many percent for those on `slow`."""
+    """An estimate: of each step, the ranks on `fast` wait so many percent for those on `slow`; and what was seen."""
     least, most = ("bandwidth", "compute") if one.most_by_compute else ("compute", "bandwidth")
     return {
         "slow": one.slow.product,
@@ -146,6 +176,7 @@ def _straggler(one: Straggler) -> dict[str, Any]:
         "mostPercent": round(one.most_percent),
         "mostBy": most,
         "unusedMib": _whole(one.unused_mib),
+        "seen": {"model": one.seen.model.product, "percent": round(one.seen.percent)} if one.seen else None,
     }
 
 

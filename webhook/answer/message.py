@@ -7,15 +7,17 @@ over 1,024 (events.go in Kubernetes counts bytes, three for a Korean syllable, t
 
 from collections.abc import Iterable, Iterator
 
+from webhook.answer.evidence import profiles_used
 from webhook.answer.texts import texts
 from webhook.answer.width import columns, padded
-from webhook.answer.wording import assumptions, gib, one_line, sentence, slowed, told_pool
+from webhook.answer.wording import assumptions, gib, one_line, phrase, sentence, slowed, told_pool
 from webhook.catalog.codes import action_of
+from webhook.decision.findings import run_of
 from webhook.model.finding import Action, Finding
 from webhook.model.policy import FleetShown
 from webhook.model.verdict import Candidate, Out, Review, Suggestion, named
 
-_TABLE = frozenset({"SST201", "SST401"})
+_TABLE = frozenset({"SST201", "SST205", "SST401"})
 _MIXED = frozenset({"SST302", "SST306"})
 _FIRST_LINE = 250
 _BYTES = 1000
@@ -38,7 +40,7 @@ def message(review: Review) -> str:
 
 def _lines(leading: Finding, review: Review, models: int, aside: str) -> Iterator[str]:
     words = texts(review.language)
-    yield _first(leading, review)
+    yield first_line(leading, review)
     if leading.code in _TABLE and review.policy.fleet_shown is not FleetShown.NONE:
         yield ""
         yield from (f"  {row}" for row in _table(review, models))
@@ -62,13 +64,16 @@ def _aside(leading: Finding, review: Review) -> str:
     words = texts(review.language)
     if leading.code == "SST201" and review.demand.assumptions:
         return one_line(words["basis"][review.demand.source].format(assumptions=assumptions(review)))
+    if leading.code == "SST205":
+        return one_line(words["runs"].format(profiles=", ".join(profiles_used(review))))
     shown = review.policy.fleet_shown is not FleetShown.NONE
     if leading.code == "SST401" and not leading.variant and shown and len(review.decision.pool.candidates) > 1:
         return str(words["why"]["one_model"])
     return ""
 
 
-def _first(leading: Finding, review: Review) -> str:
+def first_line(leading: Finding, review: Review) -> str:
+    """What a denial for this finding begins with: it stands alone."""
     line = f"{leading.code} {sentence(leading, review)}."
     return line if len(line) <= _FIRST_LINE else f"{line[: _FIRST_LINE - 1]}…"
 
@@ -115,6 +120,8 @@ def why_not(one: Candidate, review: Review) -> str:
     job, demand = review.job, review.demand
     if job is None or not one.out:
         return str(words["none"])
+    if one.ran_out is not None:
+        return one_line(words["ran_out"].format(ran=phrase(run_of(one.ran_out), review.language)))
     if one.memory_out and demand.low_mib is not None:
         key = "memory" if demand.low_mib == demand.high_mib else "memory_interval"
         if one == review.decision.pool.smallest:

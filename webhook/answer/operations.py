@@ -1,4 +1,7 @@
-"""A pin, and what comes with a pool, as RFC 6902 operations: few, and none that replaces what a person wrote."""
+"""A pin, and what comes with a pool, as RFC 6902 operations: few, and none that replaces what a person wrote.
+
+The exception is how a container ends, where policy wants that: its default cannot be told from what a person wrote.
+"""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
@@ -6,6 +9,7 @@ from dataclasses import replace as changed
 from typing import Any
 
 from webhook.decision.pin import by_selector
+from webhook.evidence.termination import FALLBACK
 from webhook.model.job import Overlay, PatchShape, PinPatches, Role, TrainingJob
 from webhook.model.patch import AFFINITY_TERMS, JOBS_IN_PATCH, MANAGER, POD_IN_JOB, Operation, add, pointer, replace
 from webhook.model.placement import Operator, Pointer, Requirement, Term, Toleration
@@ -37,6 +41,11 @@ def operations(
     # A Pod's queue may have made the map already.
     there = job.annotations_are_a_map or any(one["path"] == pointer(_ANNOTATIONS) for one in written)
     return [*written, _record(ours, policy, pool, there=there)]
+
+
+def ending_with_log(containers: Iterable[Pointer]) -> list[Operation]:
+    """The operations that make these containers end with the last of their log as their termination message."""
+    return [add((*at, "terminationMessagePolicy"), FALLBACK) for at in containers]
 
 
 def _added(job: TrainingJob, pin: Pin | None, given: Given | None) -> dict[int, Addition]:

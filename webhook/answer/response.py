@@ -5,8 +5,9 @@ from typing import Any
 
 import orjson
 
+from webhook.answer.evidence import evidence
 from webhook.answer.message import message
-from webhook.answer.operations import operations
+from webhook.answer.operations import ending_with_log, operations
 from webhook.answer.warnings import told, warnings
 from webhook.answer.wording import one_line, place, sentence
 from webhook.catalog.codes import action_of
@@ -42,11 +43,14 @@ def admission_response(review: Review) -> dict[str, Any]:
 
 
 def patch(review: Review) -> list[Operation]:
-    """The operations of a pinned job; nothing for any other verdict."""
-    return _operations(review) if review.verdict is Verdict.PIN else []
+    """The operations of a pinned job, and those by which its containers end with their log, where policy wants that of
+    what is admitted."""
+    pinned = would_be_patch(review) if review.verdict is Verdict.PIN else []
+    return [*pinned, *ending_with_log(review.to_log)] if review.verdict is not Verdict.DENY else []
 
 
-def _operations(review: Review) -> list[Operation]:
+def would_be_patch(review: Review) -> list[Operation]:
+    """The operations that the object gets, or would get if every matching policy denied."""
     decision = review.decision
     if review.job is None or (decision.pin is None and decision.given is None):
         return []
@@ -71,10 +75,12 @@ def _audit(review: Review) -> dict[str, str]:
         annotations["codes"] = ",".join(dict.fromkeys(one.code for one in review.decision.findings))
     if review.decision.pin is not None:
         annotations["pin"] = f"{review.decision.pin.key}={','.join(review.decision.pin.values)}"
+    if told := evidence(review):
+        annotations["runs"] = _bounded(one_line(told))
     if review.decision.pool_name:
         annotations["pool"] = review.decision.pool_name
     if review.would_be is Verdict.PIN and review.verdict is not Verdict.PIN:
-        annotations["would-be-patch"] = _bounded(orjson.dumps(_operations(review)).decode())
+        annotations["would-be-patch"] = _bounded(orjson.dumps(would_be_patch(review)).decode())
     if review.exceptions:
         used = (f"{one.policy}: {one.exception}" + (f" ({one.code})" if one.code else "") for one in review.exceptions)
         annotations["exceptions"] = _bounded("; ".join(used))

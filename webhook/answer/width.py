@@ -16,3 +16,12 @@ def padded(text: str, width: int) -> str:
 def cut(text: str, width: int) -> str:
     """The text in at most that many columns; an ellipsis stands for what is left out."""
     return text if cell_len(text) <= width else f"{set_cell_size(text, width - 1).rstrip()}…"
+
+
+def cut_bytes(text: str, most: int) -> str:
+    """The text in at most that many bytes of UTF-8; an ellipsis stands for what is left out."""
+    encoded = text.encode("utf-8", "replace")
+    if len(encoded) <= most:
+        return encoded.decode()
+    ellipsis = "…"
+    return encoded[: most - len(ellipsis.encode())].decode("utf-8", "ignore").rstrip() + ellipsis

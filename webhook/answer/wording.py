@@ -67,11 +67,12 @@ def need(demand: Demand, language: Language = Language.EN) -> str:
         return str(words[demand.source].format(most=gib(high)))
     if likely is None or high is None:
         return "" if low is None else str(words["bound"].format(low=gib(low)))
-    assert low is not None
+    if low is None:
+        return str(words["observed_likely"].format(likely=gib(likely), most=gib(high)))
     if low == high:
         return str(words[demand.source].format(low=gib(low), most=gib(high)))
     figures = {"low": gib(low, unit=False), "likely": gib(likely), "high": gib(high, unit=False)}
-    return str(words["interval"].format(**figures))
+    return str(words["observed_interval" if demand.source is DemandSource.OBSERVED else "interval"].format(**figures))
 
 
 def gang(job: TrainingJob, language: Language = Language.EN) -> str:
@@ -90,7 +91,12 @@ def slowed(straggler: Straggler, language: Language = Language.EN) -> str:
     least, most = round(straggler.least_percent), round(straggler.most_percent)
     by = "alike" if least == most else "compute" if straggler.most_by_compute else "bandwidth"
     names = {"slow": straggler.slow.name, "fast": straggler.fast.name}
-    return one_line(texts(language)["straggler"][by].format(wait=_wait(straggler), **names))
+    words = texts(language)["straggler"]
+    estimated = words[by].format(wait=_wait(straggler), **names)
+    if straggler.seen is None:
+        return one_line(estimated)
+    seen = words["seen"].format(model=straggler.seen.model.name, percent=round(straggler.seen.percent))
+    return one_line(f"{seen}; {estimated}")
 
 
 def _wait(straggler: Straggler) -> str:

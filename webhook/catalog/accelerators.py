@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from typing import Annotated, ClassVar, Literal
 
@@ -283,6 +283,19 @@ def accelerators() -> Accelerators:
     read = TypeAdapter(_File).validate_python(yaml.safe_load(text))
     products = (replace(one, vendor=vendor) for vendor, ones in read.products.items() for one in ones)
     return Accelerators(read.vendors, tuple(products), read.sources)
+
+
+@lru_cache(maxsize=1024)
+def canonical(name: str) -> str:
+    """`Accelerators.canonical` of the catalog that comes with the package, remembered: few products are asked for again
+    and again."""
+    return accelerators().canonical(name)
+
+
+@lru_cache(maxsize=1024)
+def short_name(name: str) -> str:
+    """`Accelerators.short_name` likewise."""
+    return accelerators().short_name(name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,11 @@ from importlib.resources import files
 import yaml
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
+from webhook.model.request import Kind
+
 KUEUE, VOLCANO = "Kueue", "Volcano"
+LOCAL_QUEUE = Kind("kueue.x-k8s.io", "", "LocalQueue")
+"""What a job's queue is to Kueue."""
 
 
 class QueueSystem(BaseModel):

@@ -68,6 +68,11 @@ def built_for(image: str) -> Built | None:
     return next(iter(found.values())) if len(found) == 1 else None
 
 
+def is_signed(image: str, sign: ImageSign) -> bool:
+    """Whether an image shows this."""
+    return len(image) <= _LONGEST and _major(sign, *_parts(image)) is not None
+
+
 def stack_of_program(words: tuple[str, ...]) -> tuple[str, Stack] | None:
     """The first of these words that names a program of one stack alone, as a file name, and that stack."""
     for word in words:

@@ -4,12 +4,15 @@ import sys
 
 import click
 
+from webhook.cli.audit import audit
+from webhook.cli.bundle import bundle_command
 from webhook.cli.catalog import catalog
 from webhook.cli.check import check
 from webhook.cli.completion import completion, for_kubectl
 from webhook.cli.explain import explain
 from webhook.cli.fleet import fleet
 from webhook.cli.init import init
+from webhook.cli.learn import learn
 from webhook.cli.lint import lint
 from webhook.cli.render import render
 from webhook.cli.schema import schema
@@ -29,12 +32,15 @@ def main() -> None:
 
 
 _COMMANDS = (
+    audit,
+    bundle_command,
     catalog,
     check,
     completion,
     explain,
     fleet,
     init,
+    learn,
     lint,
     render,
     schema,

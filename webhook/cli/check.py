@@ -44,7 +44,8 @@ class Item:
     required=True,
 )
 @fleet_option(
-    "Nodes: `kubectl get nodes -o yaml` or `samestep fleet --snapshot`. Pods beside them count as what is in use. "
+    "Nodes: `kubectl get nodes -o yaml` or `samestep fleet --snapshot`. Pods beside them count as what is in use, "
+    "TrainingProfiles as what earlier runs took. "
     "Repeatable."
 )
 @policies_option("Directory or file with TrainingPolicies.")

@@ -2,6 +2,7 @@
 
 import shutil
 import sys
+import textwrap
 from collections.abc import Iterable
 
 import click
@@ -13,7 +14,9 @@ from webhook.answer.wording import one_line
 WIDTH = 120
 """Columns, where there is no terminal that says how many."""
 _NARROWEST = 60
-_NUMBERS = frozenset({"PODS", "AT LEAST", "IN ALL", "NODES", "LEFT OUT", "THERE", "NOW", "LOW", "LIKELY", "HIGH"})
+_NUMBERS = frozenset(
+    {"PODS", "AT LEAST", "IN ALL", "NODES", "LEFT OUT", "THERE", "NOW", "LOW", "LIKELY", "HIGH", "JOBS"}
+)
 _LONGEST = 200
 
 
@@ -37,6 +40,20 @@ def table(titles: Iterable[str]) -> Table:
         number = title in _NUMBERS
         made.add_column(title, justify="right" if number else "left", overflow="fold", no_wrap=number)
     return made
+
+
+def wrapped(text: str, indent: int) -> list[str]:
+    """The text in lines; one of what cannot be parted may be longer."""
+    start = " " * indent
+    lines = textwrap.wrap(
+        one_line(text),
+        WIDTH,
+        initial_indent=start,
+        subsequent_indent=f"{start}  ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return lines or [""]
 
 
 def cut(text: str) -> str:

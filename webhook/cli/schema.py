@@ -11,8 +11,8 @@ from webhook.policy.definitions import MODELS, definition_of, schema_of
 def schema(kind: str | None, crd: bool) -> None:  # noqa: FBT001 - click passes it by name
     """Print the JSON Schema of a KIND of ours; without one, of all of them together.
 
-    Kinds are Accelerator, AcceleratorPool, TrainingPolicy, TrainingPolicyException and PolicyTest. Editors take a
-    schema: `# yaml-language-server: $schema=FILE` at the top of a YAML file.
+    Kinds are Accelerator, AcceleratorPool, TrainingPolicy, TrainingPolicyException, TrainingProfile and PolicyTest.
+    Editors take a schema: `# yaml-language-server: $schema=FILE` at the top of a YAML file.
     """
     if not crd:
         click.echo(schema_of(kind), nl=False)

@@ -5,11 +5,10 @@ from pathlib import Path
 
 import click
 
-from webhook.cli.documents import Unreadable
 from webhook.cli.options import accelerators_from, files_from, policies_option
-from webhook.cli.surroundings import fleet_from
-from webhook.model.fleet import Fleet
+from webhook.cli.surroundings import Offline, offline
 from webhook.model.policy import Policy
+from webhook.model.profile import NO_PROFILES
 from webhook.policy.common import common
 
 _FILE = click.Path(path_type=Path)
@@ -40,9 +39,18 @@ _PORT = click.IntRange(0, 65535)
     "files",
     type=_FILE,
     multiple=True,
-    help="Nodes from files instead of a cluster, as `samestep fleet` takes them. Repeatable.",
+    help="Nodes from files instead of a cluster, as `samestep fleet` takes them; TrainingProfiles beside them count. "
+    "Repeatable.",
 )
 @policies_option("Directory or file with TrainingPolicies, pools, exceptions and accelerators; followed as it changes.")
+@click.option(
+    "--observe/--no-observe",
+    default=True,
+    help="Learn from runs: write TrainingProfiles, where the cluster has them.  [default: observe]",
+)
+@click.option("--prometheus", help="URL of the Prometheus that knows what devices hold; without it, only ends count.")
+@click.option("--prometheus-token-file", type=_FILE, help="File with the bearer token for it; read for each question.")
+@click.option("--prometheus-ca-file", type=_FILE, help="Authorities of its certificate, PEM.  [default: the system's]")
 @click.option(
     "--lame-duck",
     type=click.FloatRange(0),
@@ -68,6 +76,10 @@ def serve(
     context: str | None,
     files: tuple[Path, ...],
     policies: Path | None,
+    observe: bool,  # noqa: FBT001 - click passes it by name
+    prometheus: str | None,
+    prometheus_token_file: Path | None,
+    prometheus_ca_file: Path | None,
     lame_duck: float | None,
     log_format: str,
     log_level: str,
@@ -85,23 +97,26 @@ def serve(
         raise click.UsageError("--client-name goes with --client-ca")
     if files and (kubeconfig is not None or context is not None):
         raise click.UsageError("--fleet takes the place of a cluster")
+    if files and prometheus is not None:
+        raise click.UsageError("--prometheus goes with a cluster, not with --fleet")
     loaded = files_from(policies)
     # kopf and the clients take most of a second to import; the other commands do without them.
+    from webhook.cli.monitoring import endpoint
     from webhook.cluster.access import Access, AccessError
     from webhook.server.listener import ListenError
     from webhook.server.logs import configure_logs
     from webhook.server.run import Settings, run
     from webhook.server.tls import CertificateError
 
-    def read(labels: tuple[str, ...]) -> tuple[Fleet, list[Unreadable]]:
-        return fleet_from(files, accelerators_from(policies), model_labels=labels)
+    def read(labels: tuple[str, ...]) -> Offline:
+        return offline(files, accelerators_from(policies), model_labels=labels)
 
     known = None
     if files:
-        known, problems = read(common(loaded.rules, Policy()).model_labels)
-        for problem in problems:
+        known = read(common(loaded.rules, Policy()).model_labels)
+        for problem in known.problems:
             click.echo(f"unreadable: {problem}", err=True)
-        if problems:
+        if known.problems:
             ctx.exit(2)
     configure_logs(log_format, log_level)
     settings = Settings(
@@ -117,10 +132,13 @@ def serve(
         client_ca=client_ca,
         client_names=frozenset(client_names),
         access=Access(kubeconfig, context),
-        fleet=known,
-        read_fleet=lambda labels: read(labels)[0],
+        fleet=known.fleet if known else None,
+        profiles=known.profiles if known else NO_PROFILES,
+        read_fleet=lambda labels: read(labels).fleet,
         policies=policies,
         loaded=loaded,
+        observe=observe,
+        prometheus=endpoint(prometheus, prometheus_token_file, prometheus_ca_file),
     )
     try:
         asyncio.run(run(settings))

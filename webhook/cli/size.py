@@ -1,5 +1,6 @@
 """`samestep size`: how much device memory a rank needs, with its parts, and the largest micro-batch that fits."""
 
+import time
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
@@ -10,18 +11,21 @@ import click
 from webhook.answer.wording import own_sentence
 from webhook.catalog.accelerators import accelerators
 from webhook.catalog.models import Guess, ModelSpec, OtherModel, models
-from webhook.cli.documents import parse_all
+from webhook.cli.documents import Unreadable, parse_all
 from webhook.cli.options import policies_option, policy_from
 from webhook.cli.output import dumped
 from webhook.cli.requests import creation_of
-from webhook.cli.sizes import Elsewhere, Estimated, Found, Linear, Unknown, document, show
-from webhook.cli.surroundings import LOOKED_UP, fleet_from, surroundings_from
+from webhook.cli.sizes import Elsewhere, Estimated, Found, Linear, Observed, Unknown, document, runs, show
+from webhook.cli.surroundings import LOOKED_UP, offline, surroundings_from
+from webhook.evidence.lessons import lessons_of
+from webhook.evidence.recipe import recipe_of
 from webhook.fleet.summary import summarize
 from webhook.intake.read import Outside, read_job
 from webhook.intake.wrapped import DEEPEST, Held
 from webhook.model.demand import DemandSource
 from webhook.model.job import TrainingJob
 from webhook.model.policy import Policy
+from webhook.model.profile import NO_LESSONS, NO_PROFILES, Lessons, Profiles
 from webhook.model.request import User
 from webhook.model.surroundings import Surroundings
 from webhook.policy.kinds import kinds_of
@@ -65,7 +69,8 @@ def _one_of(kind: type[StrEnum]) -> click.Choice[str]:
     "fleets",
     type=click.Path(path_type=Path),
     multiple=True,
-    help="Nodes to find the largest micro-batch for, instead of the catalog. Repeatable.",
+    help="Nodes to find the largest micro-batch for, instead of the catalog; TrainingProfiles beside them tell of "
+    "earlier runs. Repeatable.",
 )
 @click.option("--explain", "why", is_flag=True, help="Show each formula with its numbers and its source.")
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
@@ -87,19 +92,36 @@ def size(
     """
     policy = policy_from(policies)
     job = None if file is None else _job(file, policy)
-    devices, problems = _devices(fleets, policy)
+    devices, profiles, problems = _around(fleets, policy)
     for problem in problems:
         click.echo(f"unreadable: {problem}", err=True)
-    told = None if job is None or any(flags.values()) else sized(job, policy)
+    asked = any(flags.values())
+    lessons = NO_LESSONS if job is None or asked else _lessons(job, policy, profiles)
+    told = None if job is None or asked else sized(job, policy)
     if job is not None and told is not None and told.demand.source in (DemandSource.DECLARED, DemandSource.TABLED):
         found: Found = Linear(job, policy, told.demand)
     else:
-        found = _run(file, job, flags)
+        try:
+            found = _run(file, job, flags)
+        except click.UsageError:
+            if not (lessons.fits or lessons.out or lessons.demand):
+                raise
+            found = Observed(lessons)
+    beside = [] if isinstance(found, Observed) else [*runs(lessons)]
     if output == "json":
-        click.echo(dumped(document(found, devices, why=why), output))
+        click.echo(dumped(document(found, devices, why=why) | ({"runs": beside} if beside else {}), output))
     else:
+        for line in beside:
+            click.echo(line)
         show(found, devices, why=why)
     ctx.exit(2 if problems else 0)
+
+
+def _lessons(job: TrainingJob, policy: Policy, profiles: Profiles) -> Lessons:
+    """What earlier runs of the job taught, in the namespace that it names."""
+    if not profiles:
+        return NO_LESSONS
+    return lessons_of(recipe_of(job, policy.evidence), profiles, job.namespace, time.time())
 
 
 def _run(file: Path | None, job: TrainingJob | None, flags: dict[str, Any]) -> Found:
@@ -248,11 +270,12 @@ def _chosen(kind: type[_Choice], value: str | None) -> _Choice | None:
     return None if value is None else kind(value)
 
 
-def _devices(fleets: tuple[Path, ...], policy: Policy) -> tuple[dict[str, float], list[Any]]:
-    """Usable MiB by product: of the fleet where one is given, else of the catalog."""
+def _around(fleets: tuple[Path, ...], policy: Policy) -> tuple[dict[str, float], Profiles, list[Unreadable]]:
+    """Usable MiB by product, of the fleet where one is given, else of the catalog; and profiles beside the fleet."""
     if not fleets:
         known = ((one.product, one.memory_mib) for one in accelerators().products if not one.display)
-        return {product: mib - policy.reserve_mib for product, mib in known if mib is not None}, []
-    fleet, problems = fleet_from(fleets, model_labels=policy.model_labels)
-    rows = ((row.product, row.memory_mib) for row in summarize(fleet, model_labels=policy.model_labels))
-    return {product: mib - policy.reserve_mib for product, mib in rows if mib is not None}, problems
+        return {product: mib - policy.reserve_mib for product, mib in known if mib is not None}, NO_PROFILES, []
+    found = offline(fleets, model_labels=policy.model_labels)
+    rows = ((row.product, row.memory_mib) for row in summarize(found.fleet, model_labels=policy.model_labels))
+    usable = {product: mib - policy.reserve_mib for product, mib in rows if mib is not None}
+    return usable, found.profiles, found.problems

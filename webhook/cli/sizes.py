@@ -11,9 +11,11 @@ from rich.table import Table
 from webhook.answer.wording import gib, phrase
 from webhook.catalog.accelerators import accelerators
 from webhook.catalog.models import Guess, OtherModel
+from webhook.decision.findings import run_of, runs_of
 from webhook.model.demand import Demand, DemandSource
 from webhook.model.job import TrainingJob
 from webhook.model.policy import Policy
+from webhook.model.profile import Lessons
 from webhook.sizing.demand import size as sized
 from webhook.sizing.estimate import Estimate, Part, explain, largest_micro_batch, parameter_bound_mib
 from webhook.sizing.from_job import Sizable
@@ -173,6 +175,50 @@ class Linear:
             return ends is not None and ends[end] <= usable
 
         return largest(fits)
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """By earlier runs of the same training alone."""
+
+    lessons: Lessons
+
+    @property
+    def source(self) -> str:
+        return DemandSource.OBSERVED.value
+
+    @property
+    def interval(self) -> tuple[float, float, float] | None:
+        return _ends(self.lessons.demand) if self.lessons.demand else None
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        return ()
+
+    @property
+    def notes(self) -> Iterable[str]:
+        return runs(self.lessons)
+
+    @property
+    def more(self) -> dict[str, object]:
+        return {"runs": [*runs(self.lessons)]}
+
+    def explain(self) -> tuple[Term, ...]:
+        return ()
+
+    def largest(self, _: float, __: int) -> None:
+        return None
+
+
+def runs(lessons: Lessons) -> Iterator[str]:
+    """What earlier runs of a training taught of it, a sentence each."""
+    name = accelerators().short_name
+    for product, fits in lessons.fits.items():
+        yield f"{name(product)}: {phrase(runs_of(fits))} ({fits.profile})"
+    for product, out in lessons.out.items():
+        yield f"{name(product)} ran out of memory: {phrase(run_of(out))} ({out.profile})"
+    if lessons.demand is not None:
+        yield f"observed: {' '.join(map(phrase, lessons.demand.assumptions))} ({', '.join(lessons.demand_from)})"
 
 
 @dataclass(frozen=True, slots=True)

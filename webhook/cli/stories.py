@@ -1,6 +1,5 @@
 """The story of a decision, as text for a person and as the document that programs read."""
 
-import textwrap
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -8,10 +7,11 @@ import click
 from rich.table import Table
 
 from webhook.answer.document import document
+from webhook.answer.evidence import evidence
 from webhook.answer.message import why_not
-from webhook.answer.wording import gib, need, one_line
+from webhook.answer.wording import gib, need, phrase
 from webhook.cli.check import consequences, verdict
-from webhook.cli.printing import WIDTH, cut, put, table
+from webhook.cli.printing import cut, put, table, wrapped
 from webhook.decision.landing import Landing, Step
 from webhook.decision.nearest import Near, Nearest
 from webhook.decision.notes import Criterion, Key, Pools, Refused, Rule, Tried, Unpinned
@@ -53,6 +53,7 @@ _TREATMENTS = {
 }
 _GATES = {
     Out.MEMORY: "has the memory",
+    Out.RAN_OUT: "no earlier run ran out of memory there",
     Out.UNREACHABLE: "every role can land on it",
     Out.UNWISHED: "is what was asked for",
     Out.QUOTA: "its queue may hold the whole gang there",
@@ -65,6 +66,7 @@ _CRITERIA = {
     Criterion.LARGEST_UNLIKELY: "the largest, where none fits by the likely figure",
     Criterion.HIGH: "fits at the high end, with headroom",
     Criterion.NOW: "the whole gang is free now",
+    Criterion.RAN_WELL: "earlier runs ended well there",
     Criterion.MOST_FREE: "most devices free now (there, where that is not known)",
     Criterion.BEST_FIT: "least memory that fits (BestFit)",
     Criterion.LARGEST: "most memory (Largest)",
@@ -105,27 +107,13 @@ def show_story(review: Review, story: Story | None, indent: int) -> None:
     if story is not None:
         for told in _told(story):
             if isinstance(told, str):
-                click.echo("\n".join(_wrapped(told, indent)))
+                click.echo("\n".join(wrapped(told, indent)))
             else:
                 put(told, indent)
         click.echo()
     put(f"Verdict: {verdict(review)}", indent)
     for line in consequences(review):
         click.echo(f"{' ' * indent}{line}".rstrip())
-
-
-def _wrapped(text: str, indent: int) -> list[str]:
-    """The text in lines; one of what cannot be parted may be longer."""
-    start = " " * indent
-    lines = textwrap.wrap(
-        one_line(text),
-        WIDTH,
-        initial_indent=start,
-        subsequent_indent=f"{start}  ",
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
-    return lines or [""]
 
 
 def _told(story: Story) -> Iterator[str | Table]:
@@ -146,7 +134,10 @@ def _told(story: Story) -> Iterator[str | Table]:
         yield f"Demand: {need(review.demand) or 'not known'}"
         if story.parts:
             yield _parts(story)
-        yield from (f"- {one}" for one in review.demand.assumptions)
+        yield from (f"- {phrase(one)}" for one in review.demand.assumptions)
+    if runs := evidence(review):
+        yield ""
+        yield f"Earlier runs, {runs}"
     if review.decision.pool.candidates:
         yield ""
         yield f"Candidates (usable is memory less the policy's reserve of {review.policy.reserve_mib:g} MiB):"

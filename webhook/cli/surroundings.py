@@ -8,6 +8,7 @@ from typing import Any
 
 from webhook.answer.wording import own_sentence
 from webhook.cli.documents import Document, Unreadable, parse_all
+from webhook.evidence.index import index_of
 from webhook.fleet.allocated import read_claim
 from webhook.fleet.growth import autoscaler_growth, node_pool_growth
 from webhook.fleet.pods import Usage
@@ -16,11 +17,14 @@ from webhook.fleet.read import read_fleet
 from webhook.intake.pods import PodError, read_pod
 from webhook.model.fleet import Fleet
 from webhook.model.pods import Pod
+from webhook.model.profile import Profile, Profiles
 from webhook.model.queues import Queues
 from webhook.model.request import Kind
 from webhook.model.rules import Namespaces
 from webhook.model.surroundings import Surroundings, reference_of
+from webhook.policy.training_profile import ProfileError, read_profile
 
+_PROFILE = "TrainingProfile"
 LOOKED_UP = frozenset(
     {
         "Accelerator",
@@ -36,6 +40,7 @@ LOOKED_UP = frozenset(
         "ResourceClaimTemplate",
         "ResourceFlavor",
         "ResourceSlice",
+        _PROFILE,
     }
 )
 """Kinds that a decision only looks up: they serve as surroundings and are no job of their own."""
@@ -72,6 +77,7 @@ class Offline:
     queues: Queues
     problems: list[Unreadable]
     namespaces: Namespaces
+    profiles: Profiles
 
 
 def fleet_from(
@@ -88,7 +94,8 @@ def offline(paths: Iterable[Path], also: Iterable[Document] = (), *, model_label
     Nodes make the fleet; one that comes twice counts as its last one (snapshots may overlap). Where Pods are among
     them, what they ask for is in use on their nodes, and what ResourceClaims hold; where there are none, what is free
     is not known. Flavors and queues tell where jobs in a queue may land, NodePools and the status of the cluster
-    autoscaler whether nodes may be added, and Namespaces which policies match. Other documents are left alone.
+    autoscaler whether nodes may be added, Namespaces which policies match, and TrainingProfiles what earlier runs
+    took. Other documents are left alone.
     """
     parsed, problems = parse_all(paths)
     documents = [*parsed, *also]
@@ -115,7 +122,27 @@ def offline(paths: Iterable[Path], also: Iterable[Document] = (), *, model_label
     )
     queues = read_queues((one.source, one.object) for one in documents)
     problems += [Unreadable(place, fault) for place, fault in (*read.faults, *queues.faults)]
-    return Offline(read.fleet, usage, queues.queues, problems, namespaces_of(one.object for one in documents))
+    profiles, faults = profiles_of(documents)
+    problems += faults
+    return Offline(read.fleet, usage, queues.queues, problems, namespaces_of(one.object for one in documents), profiles)
+
+
+def profiles_of(documents: Iterable[Document]) -> tuple[Profiles, list[Unreadable]]:
+    """The TrainingProfiles among these documents, in the namespace "default" where they name none, and what of them
+    cannot be read. How old they are is for those to judge who know what time it is."""
+    found, problems = list[Profile](), list[Unreadable]()
+    for one in documents:
+        if one.object["kind"] == _PROFILE and one.object["apiVersion"].startswith("samestep.dev/"):
+            try:
+                found.append(read_profile(_in_a_namespace(one.object)))
+            except ProfileError as error:
+                problems.append(Unreadable(one.source, str(error)))
+    return index_of(found), problems
+
+
+def _in_a_namespace(obj: dict[str, Any]) -> dict[str, Any]:
+    metadata = obj.get("metadata")
+    return obj | {"metadata": {"namespace": "default", **metadata}} if isinstance(metadata, dict) else obj
 
 
 def namespaces_of(objects: Iterable[dict[str, Any]]) -> Namespaces:

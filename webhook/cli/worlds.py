@@ -7,7 +7,7 @@ import click
 
 from webhook.cli.documents import Document, Unreadable
 from webhook.cli.options import Command
-from webhook.cli.surroundings import LOOKED_UP, offline, surroundings_from
+from webhook.cli.surroundings import LOOKED_UP, Offline, offline, surroundings_from
 from webhook.model.policy import Policy
 from webhook.model.rules import Rules
 from webhook.model.world import World
@@ -31,10 +31,26 @@ def world_from(
 ) -> tuple[World, list[Unreadable]]:
     """The world of these documents and fleet files under these rules (None: the built-in policy), and what of all that
     could not be read."""
-    policy = Policy() if rules is None else common(rules, Policy())
     looked_up = [one for one in documents if one.object["kind"] in LOOKED_UP]
+    policy = _common(rules)
     known = offline(fleets, looked_up, model_labels=policy.model_labels)
-    world = World(
+    return _world(documents, known, policy, rules), known.problems
+
+
+def whole_world(documents: Sequence[Document], rules: Rules | None) -> tuple[World, Offline]:
+    """The world of these documents and nothing else, and what it is made of. Pods among them count as what is in use:
+    these are what is there, and not what is asked about."""
+    policy = _common(rules)
+    known = offline((), documents, model_labels=policy.model_labels)
+    return _world(documents, known, policy, rules), known
+
+
+def _common(rules: Rules | None) -> Policy:
+    return Policy() if rules is None else common(rules, Policy())
+
+
+def _world(documents: Sequence[Document], known: Offline, policy: Policy, rules: Rules | None) -> World:
+    return World(
         known.fleet,
         policy,
         surroundings_from(documents),
@@ -44,5 +60,5 @@ def world_from(
         rules=rules,
         namespaces=known.namespaces,
         queues=known.queues,
+        profiles=known.profiles,
     )
-    return world, known.problems

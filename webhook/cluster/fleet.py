@@ -15,7 +15,7 @@ from webhook.fleet.allocated import read_claim
 from webhook.fleet.build import build_fleet, changed_fleet
 from webhook.fleet.listed import Slice, devices_of, read_slice
 from webhook.fleet.nodes import follow, read_node
-from webhook.fleet.pods import Usage
+from webhook.fleet.pods import Change, Usage
 from webhook.fleet.signs import own_product
 from webhook.intake.pods import read_pod
 from webhook.model.fleet import Fleet, Listed, Node
@@ -43,7 +43,7 @@ class LiveFleet:
         self.slices = SliceFollower(read_again)
         self.changed_nodes: dict[str, Node | None] = {}
         self.all_pods: list[Pod] | None = None
-        self.changed_pods: list[tuple[Pod | None, Pod | None]] = []
+        self.changed_pods: list[Change] = []
         self._worlds = worlds
         self._accelerators: list[Object] = []
         self._added = Added(accelerators())
@@ -94,8 +94,19 @@ class LiveFleet:
         """There is something new to publish."""
         self._changed.set()
 
-    def listed_anew(self) -> None:
-        """All pods, or all claims, have been listed: what was reported before is in it."""
+    def pod_changed(self, before: Pod | None, now: Pod | None) -> None:
+        """A pod, or a claim, has come, changed or gone."""
+        self._worlds.change(before, now)
+        self.changed_pods.append((before, now))
+        self._changed.set()
+
+    def listed_anew(self, before: Mapping[str, Pod] | None, now: Mapping[str, Pod]) -> None:
+        """All pods, or all claims, have been listed: what was reported before is in it. Of the first list there is
+        nothing that could have been promised."""
+        for uid, one in now.items() if before is not None else ():
+            known = before.get(uid) if before else None
+            if one.settled and not (known and known.settled):
+                self._worlds.change(known, one)
         self.all_pods, self.changed_pods = self._taking(), []
         self._changed.set()
 
@@ -155,7 +166,8 @@ class LiveFleet:
         if rules is not None:
             self._rules = None
             self._worlds.rule(rules)
-        self._worlds.swap(replace(self._fleet, taken_at=nodes_at), usage=self._usage, pods_at=pods_at)
+        fleet = replace(self._fleet, taken_at=nodes_at)
+        self._worlds.swap(fleet, usage=self._usage, pods_at=pods_at, since=self.changed_pods)
         if is_first:
             # Nodes and pods stay as long as the process: walking 10,000 nodes takes a full collection 60 ms each time.
             gc.collect()
@@ -183,7 +195,7 @@ class LiveFleet:
         self,
         nodes: Mapping[str, Node | None],
         listed: list[Pod] | None,
-        pods: list[tuple[Pod | None, Pod | None]],
+        pods: list[Change],
         labels: tuple[str, ...],
     ) -> Fleet:
         """Runs in a thread of its own, and is alone in touching the usage and the last fleet."""
@@ -298,14 +310,11 @@ class PodFollower:
         return before if before == pod else pod
 
     def listed(self, items: Mapping[str, Pod]) -> None:
-        self.items = items
-        self._live.listed_anew()
+        before, self.items = self.items, items
+        self._live.listed_anew(before, items)
 
     def changed(self, before: Pod | None, now: Pod | None) -> None:
-        if now is not None and now.settled and not (before and before.settled):
-            self._worlds.settled(now)
-        self._live.changed_pods.append((before, now))
-        self._live.change()
+        self._live.pod_changed(before, now)
 
     def confirmed(self, at: float) -> None:
         self.confirmed_at = at
@@ -329,14 +338,11 @@ class ClaimFollower:
         return before if before == claim else claim
 
     def listed(self, items: Mapping[str, Pod]) -> None:
-        self.items = items
-        self._live.listed_anew()
+        before, self.items = self.items, items
+        self._live.listed_anew(before, items)
 
     def changed(self, before: Pod | None, now: Pod | None) -> None:
-        if now is not None and before is None:
-            self._worlds.settled(now)
-        self._live.changed_pods.append((before, now))
-        self._live.change()
+        self._live.pod_changed(before, now)
 
     def confirmed(self, at: float) -> None:
         pass

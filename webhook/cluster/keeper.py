@@ -18,11 +18,13 @@ from typing import Any
 
 import orjson
 
+from webhook.answer.events import LONGEST, Told
+from webhook.answer.width import cut_bytes
 from webhook.cluster.access import Client, StatusError, reason
 from webhook.cluster.authority import Certificates, certificates_of
+from webhook.cluster.events import event_on, path_of
 from webhook.cluster.handlers import STAGES
 from webhook.cluster.registration import webhook_configurations
-from webhook.cluster.standings import warning_event
 from webhook.model.workload import Workloads
 
 _log = logging.getLogger(__name__)
@@ -128,9 +130,10 @@ class Keeper:
             level = logging.WARNING if edited else logging.INFO
             _log.log(level, "put right: %s %s, %s", kind, self._name, told)
             if edited:
-                event = warning_event(found, "EditUndone", f"put right: {told}", self._identity)
+                message = cut_bytes(f"put right: {told}", LONGEST)
+                event = event_on(found, Told("EditUndone", warning=True, message=message), self._identity)
                 with suppress(StatusError):  # it is told in the log
-                    await client.send("POST", f"/api/v1/namespaces/{event['metadata']['namespace']}/events", event)
+                    await client.send("POST", path_of(event), event)
         self._right[kind] = wanted
 
     def _path(self, kind: str) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 
 from webhook.cluster.access import Client, StatusError, reason
-from webhook.cluster.reflector import Connect
+from webhook.cluster.contact import Connect
 
 LABELS = {"app.kubernetes.io/part-of": "samestep"}
 """By which everything of ours in a cluster can be found."""

@@ -16,9 +16,11 @@ from typing import TypeAlias
 import aiohttp
 import orjson
 
+from webhook.catalog.queues import KUEUE, LOCAL_QUEUE
 from webhook.cluster.access import Client, StatusError
+from webhook.cluster.contact import Connect
 from webhook.cluster.referred import trimmed
-from webhook.cluster.reflector import Connect
+from webhook.fleet.queues import with_local_queue
 from webhook.model.policy import Policy
 from webhook.model.request import Kind, Object, Request
 from webhook.model.surroundings import Reference
@@ -85,7 +87,12 @@ class Lookup:
         others = [one for one in missing if one.kind != _CONFIG_MAP]
         found: dict[Reference, Object] = {}
         await self._get([*islice(others, self._bounds.objects), *config_maps], found)
-        return replace(world, surroundings={**world.surroundings, **found}) if found else world
+        if not found:
+            return world
+        queues = world.queues
+        for local_queue in [one for one in found if one.kind == LOCAL_QUEUE]:
+            queues = with_local_queue(queues, found.pop(local_queue))
+        return replace(world, surroundings={**world.surroundings, **found}, queues=queues)
 
     async def close(self) -> None:
         """Gives the connection back."""
@@ -96,7 +103,7 @@ class Lookup:
         for obj in (request.object, request.old_object):
             if obj is not None:
                 for one in self._references(obj, request.kind, request.namespace, world.policy, world.kinds):
-                    if one not in world.surroundings and self._path(one):
+                    if not _in_view(one, world) and self._path(one):
                         yield one
 
     async def _get(self, wanted: Iterable[Reference], found: dict[Reference, Object]) -> None:
@@ -160,6 +167,12 @@ class Lookup:
         self._client = None
         opened, self._opened = self._opened, AsyncExitStack()
         await opened.aclose()
+
+
+def _in_view(one: Reference, world: World) -> bool:
+    if one.kind == LOCAL_QUEUE:
+        return (KUEUE, one.namespace, one.name) in world.queues.known
+    return one in world.surroundings
 
 
 class _Budget:

@@ -22,9 +22,9 @@ import orjson
 
 from webhook.cluster.access import Client, StatusError, reason
 from webhook.cluster.authority import BrokenError, Issued, Lives, read_issued, renew, repair
+from webhook.cluster.contact import Connect
 from webhook.cluster.keeper import Keeper
 from webhook.cluster.lease import LABELS, Lease
-from webhook.cluster.reflector import Connect
 
 SECRET = "samestep-certificates"  # noqa: S105 (its name)
 

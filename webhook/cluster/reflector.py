@@ -6,30 +6,21 @@ operator and the webhook with it. Here errors make old what was seen, and nothin
 
 import asyncio
 import logging
-import random
-import time
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from http import HTTPStatus
-from typing import Any, Generic, Protocol, TypeAlias, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
-import aiohttp
 import orjson
 
-from webhook.cluster.access import Client, StatusError, reason
+from webhook.cluster.access import Client, StatusError
+from webhook.cluster.contact import Connect, Contact, lines, version_served, watching
 from webhook.model.request import Object
 
-Connect: TypeAlias = Callable[[], AbstractAsyncContextManager[Client]]
 T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
-_BACKOFF_S = (0.5, 30.0)
-# The API server ends a watch after this long; without a limit of ours it takes 30 to 60 minutes.
-_WATCH_S = 300
-# Bookmarks come once a minute. What is silent for longer is asked for again, which costs one request.
-_SILENCE_S = 90
 _PAUSE_S = 0.5
 # A kind comes with its definition, and its first object may follow at once.
 _AGAIN_S = 10.0
@@ -94,7 +85,7 @@ class Reflector(Generic[T]):
         self._connect = connect
         self._source = source
         self._follower = follower
-        self._tell_trouble = trouble
+        self._contact = Contact(source.plural, trouble)
         self._again_s = again_s
         self.path = ""
         """Of the collection; empty until it has been listed, and where the cluster serves no such kind."""
@@ -103,9 +94,6 @@ class Reflector(Generic[T]):
         self._again: set[str] = set()
         self._watching: asyncio.Timeout | None = None
         self._version = ""
-        self._contact = 0.0
-        self._troubled_since: float | None = None
-        self._problem = ""
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -114,7 +102,9 @@ class Reflector(Generic[T]):
         Does nothing where it follows already: kopf forgets its clean-up when it ends over a failed login.
         """
         if self._task is None or self._task.done():
-            self._task = asyncio.create_task(self._run(), name=f"reflector of {self._source.plural}")
+            self._task = asyncio.create_task(
+                self._contact.keep(self._connect, self._follow), name=f"reflector of {self._source.plural}"
+            )
 
     def read_again(self, name: str) -> None:
         """What else is known of an object of this name (which has no namespace) has changed, and with it maybe what is
@@ -131,19 +121,15 @@ class Reflector(Generic[T]):
             with suppress(asyncio.CancelledError):
                 await self._task
 
-    async def _run(self) -> None:
-        delay = _BACKOFF_S[0]
-        while True:
-            contact = self._contact
-            try:
-                async with self._connect() as client:
-                    await self._follow(client)
-            except Exception as error:  # noqa: BLE001 (whatever it is, it must not end the process)
-                self._trouble(error)
-            delay = _BACKOFF_S[0] if self._contact > contact else min(2 * delay, _BACKOFF_S[1])
-            await asyncio.sleep(delay * random.uniform(0.5, 1.0))  # noqa: S311 (not for secrets)
-
     async def _follow(self, client: Client) -> None:
+        try:
+            await self._go_on(client)
+        except StatusError:
+            # 410, or a resourceVersion that a restored API server has not reached, or anything else: begin anew.
+            self._version = ""
+            raise
+
+    async def _go_on(self, client: Client) -> None:
         while True:
             if len(self._again) > self._source.page:
                 self._version = ""
@@ -192,17 +178,8 @@ class Reflector(Generic[T]):
             return f"/api/v1/{within}"
         if source.version:
             return f"/apis/{source.group}/{source.version}/{within}"
-        try:
-            group = orjson.loads(await client.get(f"/apis/{source.group}"))
-            versions = [group["preferredVersion"]["version"], *(one["version"] for one in group["versions"])]
-            for version in dict.fromkeys(versions):
-                served = orjson.loads(await client.get(f"/apis/{source.group}/{version}"))
-                if any(one["name"] == source.plural for one in served["resources"]):
-                    return f"/apis/{source.group}/{version}/{within}"
-        except StatusError as error:
-            if error.status != HTTPStatus.NOT_FOUND:
-                raise
-        return ""
+        version = await version_served(client, source.group, source.plural)
+        return f"/apis/{source.group}/{version}/{within}" if version else ""
 
     async def _read_named(self, client: Client) -> None:
         """Between two watches: whatever is read may be newer than what the next one begins with, and never than what it
@@ -214,19 +191,12 @@ class Reflector(Generic[T]):
             self._again.discard(name)
 
     async def _watch(self, client: Client) -> None:
-        query = {
-            "watch": "true",
-            "allowWatchBookmarks": "true",
-            "resourceVersion": self._version,
-            "timeoutSeconds": str(_WATCH_S),
-        }
-        timeout = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=_SILENCE_S)
-        async with client.open(self.path, query | self._selected(), timeout) as answer:
+        async with watching(client, self.path, self._version, self._selected()) as answer:
             self._confirm()
             try:
                 with suppress(TimeoutError):
                     async with asyncio.timeout_at(0 if self._again else None) as self._watching:
-                        async for line in _lines(answer.content):
+                        async for line in lines(answer.content):
                             self._apply(orjson.loads(line))
                             self._confirm()
             finally:
@@ -267,37 +237,5 @@ class Reflector(Generic[T]):
         return {"fieldSelector": self._source.selector} if self._source.selector else {}
 
     def _confirm(self) -> None:
-        self._contact = time.time()
-        self._follower.confirmed(self._contact)
-        if self._problem:
-            _log.info("the %s are followed again", self._source.plural)
-            self._problem = ""
-            self._tell_trouble(self._source.plural, "")
-        self._troubled_since = None
-
-    def _trouble(self, error: Exception) -> None:
-        if isinstance(error, StatusError):
-            # 410, or a resourceVersion that a restored API server has not reached, or anything else: begin anew.
-            self._version = ""
-        if self._troubled_since is None:
-            self._troubled_since = time.time()
-        since = datetime.fromtimestamp(self._troubled_since, UTC).isoformat(timespec="seconds")
-        problem = f"{self._source.plural} not followed since {since}: {reason(error)}"
-        if problem != self._problem:
-            _log.warning(problem)
-            self._problem = problem
-            self._tell_trouble(self._source.plural, problem)
-
-
-async def _lines(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
-    """Whole lines, however long: aiohttp's own ends over one of 128 KiB, which the definition of a kind can exceed."""
-    rest: list[bytes] = []
-    async for chunk in content.iter_any():
-        first, *others = chunk.split(b"\n")
-        rest.append(first)
-        for part in others:
-            if line := b"".join(rest).strip():
-                yield line
-            rest = [part]
-        # A stream that is always ready would keep requests waiting.
-        await asyncio.sleep(0)
+        self._contact.made()
+        self._follower.confirmed(self._contact.at)

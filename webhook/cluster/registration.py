@@ -20,6 +20,8 @@ from webhook.model.request import Stage
 from webhook.model.workload import Children, Each, Roles, Workload, Workloads
 
 NAMESPACE = "samestep-system"
+LEFT_OUT = ("kube-system", NAMESPACE)
+"""Namespaces in which nothing is sent here, as in each that has the label `IGNORE_LABEL`."""
 IGNORE_LABEL = "samestep.dev/ignore"
 
 # The validating one may take longer: it is called last, when all mutating ones have had their time.
@@ -106,7 +108,7 @@ def _webhook(
                 {
                     "key": "kubernetes.io/metadata.name",
                     "operator": "NotIn",
-                    "values": ["kube-system", NAMESPACE],
+                    "values": list(LEFT_OUT),
                 },
                 {"key": IGNORE_LABEL, "operator": "DoesNotExist"},
             ]

@@ -7,15 +7,17 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
+from webhook.answer.events import LONGEST, Told
+from webhook.answer.width import cut_bytes
 from webhook.cluster.access import Client, reason
+from webhook.cluster.contact import Connect
+from webhook.cluster.events import event_on, path_of
 from webhook.cluster.lease import Lease
-from webhook.cluster.reflector import Connect
 from webhook.model.request import Object
 from webhook.policy.settle import Standing
 
 _log = logging.getLogger(__name__)
 _AGAIN_S = 30.0
-_LONGEST_EVENT = 1024
 _OWNER = "samestep"
 
 
@@ -96,8 +98,9 @@ class Standings:
         await client.send("PATCH", f"{path}/status", {**head, "status": status}, query, form)
         self._written[_uid(obj)] = status
         if not standing.ready and _told(_ready_of(obj)) != _told(status["conditions"][0]):
-            event = warning_event(obj, standing.reason, standing.message, self._lease.identity)
-            await client.send("POST", f"/api/v1/namespaces/{event['metadata']['namespace']}/events", event)
+            told = Told(standing.reason, warning=True, message=cut_bytes(standing.message, LONGEST))
+            event = event_on(obj, told, self._lease.identity)
+            await client.send("POST", path_of(event), event)
 
     def _wanted(self, standing: Standing) -> dict[str, Any] | None:
         """The status to write; None where it is there already, or on its way back to us."""
@@ -148,34 +151,6 @@ def _ready_of(obj: Object) -> dict[str, Any] | None:
 
 def _told(condition: Mapping[str, Any] | None) -> tuple[object, ...]:
     return tuple((condition or {}).get(field) for field in ("status", "reason", "message"))
-
-
-def warning_event(obj: Mapping[str, Any], reason: str, message: str, identity: str) -> dict[str, Any]:
-    """An Event for people about an object, to be created in the namespace that it names."""
-    metadata, now = obj["metadata"], _now()
-    namespace = metadata.get("namespace", "")
-    about = {field: metadata[field] for field in ("name", "uid", "resourceVersion") if field in metadata}
-    return {
-        "apiVersion": "v1",
-        "kind": "Event",
-        # Events of objects of the cluster belong into this namespace.
-        "metadata": {"generateName": f"{metadata['name']}.", "namespace": namespace or "default"},
-        "involvedObject": {
-            "apiVersion": obj["apiVersion"],
-            "kind": obj["kind"],
-            **({"namespace": namespace} if namespace else {}),
-            **about,
-        },
-        "type": "Warning",
-        "reason": reason,
-        "message": message[:_LONGEST_EVENT],
-        "source": {"component": _OWNER},
-        "reportingComponent": _OWNER,
-        "reportingInstance": identity,
-        "firstTimestamp": now,
-        "lastTimestamp": now,
-        "count": 1,
-    }
 
 
 def _uid(obj: Object) -> str:

@@ -1,15 +1,16 @@
 """The current world, and how far it can be trusted."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from webhook.decision.case import PROMISED_FOR_S
-from webhook.fleet.pods import Usage
+from webhook.fleet.pods import Change, Usage, requeued
 from webhook.fleet.queues import read_queues
 from webhook.model.fleet import Fleet, Nodes
 from webhook.model.pods import Pinned, Pod, Promise, Queued
 from webhook.model.policy import Policy
+from webhook.model.profile import NO_PROFILES, Profiles
 from webhook.model.queues import NO_QUEUES
 from webhook.model.request import Object, Stage
 from webhook.model.rules import Namespaces, Rules
@@ -45,7 +46,10 @@ class Worlds:
         self._grows: dict[str, str] = {}
         self._queue_objects: dict[str, list[Object]] = {}
         self._queues = NO_QUEUES
+        self._profiles = NO_PROFILES
         self._promises: tuple[Promise, ...] = ()
+        self._landed: dict[str, tuple[Promise, ...]] = {}
+        """By uid, what pods take that have been bound since the fleet was made."""
         self._default = policy
         self._rules: Rules | None = None
         self._namespaces: Namespaces = {}
@@ -100,12 +104,17 @@ class Worlds:
         age = self.age_s(now)
         return age is not None and age > self.policy.stale_after_s
 
-    def swap(self, fleet: Fleet, *, usage: Usage | None = None, pods_at: float | None = None) -> None:
-        """From now on reviews see this fleet, whose pods were last confirmed at `pods_at` (None: they never age), and
-        what these pods say besides."""
+    def swap(
+        self, fleet: Fleet, *, usage: Usage | None = None, pods_at: float | None = None, since: Iterable[Change] = ()
+    ) -> None:
+        """From now on reviews see this fleet, whose pods were last confirmed at `pods_at` (None: they never age), what
+        these pods say besides, and what has been told of pods `since`."""
         self._fleet, self._pods_at, self._current = fleet, pods_at, None
         if usage is not None:
             self._pinned, self._queued = usage.pinned, usage.queued
+        self._landed = {}
+        for before, now in since:
+            self._count(before, now)
 
     def confirm(self, *, nodes_at: float | None = None, pods_at: float | None = None) -> None:
         """The nodes, or the pods, are known to be as they were."""
@@ -132,6 +141,10 @@ class Worlds:
         read = read_queues(named)
         self.broken("queues", tuple(f"{place}: {fault}" for place, fault in read.faults))
         self._queues, self._current = read.queues, None
+
+    def learn(self, profiles: Profiles) -> None:
+        """From now on reviews see these profiles of earlier runs."""
+        self._profiles, self._current = profiles, None
 
     def rule(self, rules: Rules) -> None:
         """From now on reviews go by these rules. `policy` and `kinds` are then what all policies say together."""
@@ -175,13 +188,26 @@ class Worlds:
             self._promises = (*old, *new)
             self._current = None
 
-    def settled(self, pod: Pod) -> None:
-        """A pod has got its node, or none that its model has: it is no longer promised, but in use or queued."""
+    def change(self, before: Pod | None, now: Pod | None) -> None:
+        """A pod has come, changed or gone. Until a fleet with it is swapped in, what it waits for and the node that it
+        has got since count beside the last one; with either it is no longer promised."""
+        if now is not None and now.settled and not (before and before.settled):
+            self._keep(now)
+        self._count(before, now)
+        self._current = None
+
+    def _count(self, before: Pod | None, now: Pod | None) -> None:
+        self._queued = requeued(self._queued, before, now)
+        if now is None:
+            self._landed.pop(before.uid if before else "", None)
+        elif self._fleet is not None and now.node and not (before and before.node):
+            self._landed[now.uid] = tuple(_landed(self._fleet, now))
+
+    def _keep(self, pod: Pod) -> None:
         for index, one in enumerate(self._promises):
             if self._is_kept_by(one, pod):
                 left = (replace(one, pods=one.pods - 1),) if one.pods > 1 else ()
                 self._promises = (*self._promises[:index], *left, *self._promises[index + 1 :])
-                self._current = None
                 return
 
     def _is_kept_by(self, promise: Promise, pod: Pod) -> bool:
@@ -201,13 +227,14 @@ class Worlds:
             replace(fleet, grows=grows, free=fleet.free if self._counts_pods else None),
             self.policy,
             surroundings=self._surroundings,
-            promises=self._promises,
+            promises=(*self._promises, *(one for landed in self._landed.values() for one in landed)),
             pinned=self._pinned,
             queued=self._queued,
             kinds=self.kinds,
             rules=self._rules,
             namespaces=self._namespaces,
             queues=self._queues,
+            profiles=self._profiles,
         )
 
 
@@ -224,6 +251,16 @@ def _awaited(fleet: Fleet, pod: Pod) -> Nodes:
     """The nodes of the model that a pod without a node waits for."""
     key, value = pod.waits_for or ("", "")
     return fleet.labels[key].equal(value) if key in fleet.labels else 0
+
+
+def _landed(fleet: Fleet, pod: Pod) -> Iterator[Promise]:
+    """The devices that a pod takes of its node."""
+    node = fleet.names.equal(pod.node)
+    for resource, devices in pod.requests.items():
+        column = fleet.devices.get(resource)
+        for model, nodes in column.models.items() if column is not None else ():
+            if node & nodes:
+                yield Promise(time.time(), pod.namespace, "", (model.product,), resource, devices, 1)
 
 
 def _promised(review: Review) -> Iterator[Promise]:

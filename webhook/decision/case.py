@@ -9,6 +9,7 @@ from webhook.model.fleet import Fleet
 from webhook.model.job import PinRecord, TrainingJob
 from webhook.model.pods import Promise, Queued
 from webhook.model.policy import PinWhen, Policy
+from webhook.model.profile import NO_LESSONS, Lessons
 from webhook.model.queues import NO_QUEUES, Queues
 from webhook.model.rules import AcceleratorPool
 from webhook.sizing.demand import Sized
@@ -26,7 +27,8 @@ class Case:
 
     `queues` are those in view. `pools` are the AcceleratorPools that the job may be given, in their order, and
     `pools_in_view` whether it is known which there are; `kept_in` is the one that an earlier answer gave it, where the
-    job shows that it did. `pool_grows`: the job is in a pool that may get more nodes.
+    job shows that it did. `pool_grows`: the job is in a pool that may get more nodes. `lessons` are what earlier runs
+    teach about the job.
     """
 
     job: TrainingJob
@@ -46,6 +48,7 @@ class Case:
     pools_in_view: bool = False
     kept_in: AcceleratorPool | None = None
     pool_grows: bool = False
+    lessons: Lessons = NO_LESSONS
 
     @property
     def scope(self) -> Scope:

@@ -26,12 +26,13 @@ def choose(
 ) -> Candidate:
     """The best of `among`, which must not be empty, in this order: is none that the job's queue may have `missed`, has
     room, fits by the likely figure (where none does, the largest), fits at the high end, the whole gang fits *now*, the
-    policy's strategy, what was `recorded` before, name.
+    job ran well there before (where the policy has no strategy), the policy's strategy, what was `recorded` before,
+    name.
 
     Where *now* is not known, *there* stands for it. A `grouped` pod is decided with others that are objects of their
     own, perhaps by another replica that sees other pods: its choice rests on nothing that a moment changes.
     """
-    criteria = tuple(_criteria(demand, policy, recorded, grouped=grouped, missed=missed))
+    criteria = tuple(_criteria(among, demand, policy, recorded, grouped=grouped, missed=missed))
     tell(Chosen(among, criteria))
     return min(among, key=lambda one: [rank(one) for _, rank in criteria])
 
@@ -47,6 +48,7 @@ def names_model(record: PinRecord | None, pool: TargetPool) -> Callable[[Candida
 
 
 def _criteria(
+    among: tuple[Candidate, ...],
     demand: Demand,
     policy: Policy,
     recorded: Callable[[Candidate], bool],
@@ -60,17 +62,26 @@ def _criteria(
     ranks = policy.room is not RoomRule.IGNORE
     if ranks:
         yield Criterion.ROOM, lambda one: not _PLACE.isdisjoint(one.out)
-    yield Criterion.LIKELY, lambda one: one.unlikely
-    yield Criterion.LARGEST_UNLIKELY, lambda one: -one.usable_mib if one.unlikely else 0
+    yield Criterion.LIKELY, lambda one: one.unlikely or one.doubted
+    yield Criterion.LARGEST_UNLIKELY, lambda one: -one.usable_mib if one.unlikely or one.doubted else 0
     yield Criterion.HIGH, lambda one: one.risk
     if grouped:
         yield Criterion.MOST_DEVICES, lambda one: -one.devices
     else:
         if ranks:
             yield Criterion.NOW, lambda one: one.waits
+        if policy.strategy is None and any(one.fits for one in among):
+            yield _ran_well(among, demand)
         yield _strategy(demand, policy)
         yield Criterion.RECORDED, lambda one: not recorded(one)
     yield Criterion.NAME, lambda one: one.name
+
+
+def _ran_well(among: tuple[Candidate, ...], demand: Demand) -> tuple[Criterion, Rank]:
+    """Where runs of the same training ended well. A job that is known to fit a small card has no need of a larger one;
+    smaller still is as good where its figures are known (those that they speak against come last already)."""
+    least = min(one.usable_mib for one in among if one.fits)
+    return Criterion.RAN_WELL, lambda one: not (one.fits or (demand.known and one.usable_mib < least))
 
 
 def _strategy(demand: Demand, policy: Policy) -> tuple[Criterion, Rank]:
@@ -90,7 +101,7 @@ def _strategy(demand: Demand, policy: Policy) -> tuple[Criterion, Rank]:
 def _most_left(one: Candidate) -> tuple[float, ...]:
     """Devices left after what is in use, promised and waited for: less than none where there is a queue, so that of two
     models that are full the one with the shorter queue is taken. Then most devices *there*."""
-    return (-one.devices,) if one.devices_now is None else (one.short_now - one.devices_now, -one.devices)
+    return (-one.devices,) if one.left_now is None else (-one.left_now, -one.devices)
 
 
 def _safest(one: Candidate) -> tuple[float, ...]:

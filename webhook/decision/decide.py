@@ -14,13 +14,13 @@ from webhook.decision.findings import (
     no_node,
     nothing_known,
     of_chosen,
+    of_flavors,
     out_of_memory,
     queue_not_in_view,
+    ran_out,
     room_now,
     room_withheld,
     smallest,
-    tight,
-    unknown,
     unknown_or_tight,
     unpinnable,
 )
@@ -75,7 +75,15 @@ def _in(pool: TargetPool, case: Case) -> Decision:
     case.tell(Pooled(pool))
     treatment = case.scope.treatment
     gang = treatment is Treatment.ONE_MODEL
-    weighed = candidates(pool, case.sized.demand, case.policy, gang=gang, promises=unbound(case), queued=case.queued)
+    weighed = candidates(
+        pool,
+        case.sized.demand,
+        case.policy,
+        gang=gang,
+        promises=unbound(case),
+        queued=case.queued,
+        lessons=case.lessons,
+    )
     weighed = narrowed_to(weighed, case.wish)
     figures = told(pool, weighed)
     if not pool.nodes:
@@ -98,7 +106,7 @@ def _in(pool: TargetPool, case: Case) -> Decision:
         and (not case.wish or case.policy.pin_when is PinWhen.NEVER)
     )
     decision = mixed(pool, case) if mixes else _gated(pool, case, asked_for, figures, _one_model)
-    slowed = slowing(pool)
+    slowed = slowing(pool, case.lessons)
     return replace(decision, straggler=slowed) if slowed else decision
 
 
@@ -120,7 +128,7 @@ def _on_alike(pool: TargetPool, case: Case, decision: Decision) -> Decision:
 
 def _gated(pool: TargetPool, case: Case, weighed: tuple[Candidate, ...], figures: Pool, treat: "_Treat") -> Decision:
     if all(one.memory_out for one in weighed):
-        return _memory_denies(pool, case, figures)
+        return _memory_denies(pool, case, weighed, figures)
     return treat(pool, case, weighed, figures)
 
 
@@ -133,11 +141,12 @@ def _vendors(pool: TargetPool) -> dict[str, str]:
     return dict(sorted(asked.items()))
 
 
-def _memory_denies(pool: TargetPool, case: Case, figures: Pool) -> Decision:
+def _memory_denies(pool: TargetPool, case: Case, weighed: tuple[Candidate, ...], figures: Pool) -> Decision:
+    lacks = out_of_memory(case, weighed)
     if withheld := memory_withheld(pool, case):
-        finding = replace(out_of_memory(case), facts=fleet_age(case), variant=withheld, action=Action.WARN)
+        finding = replace(lacks, facts={**lacks.facts, **fleet_age(case)}, variant=withheld, action=Action.WARN)
         return Decision(Verdict.ADMIT, figures, findings=(finding,))
-    return Decision(Verdict.DENY, figures, findings=(out_of_memory(case),))
+    return Decision(Verdict.DENY, figures, findings=(lacks,))
 
 
 def _unmet(pool: TargetPool, case: Case, weighed: tuple[Candidate, ...], figures: Pool) -> Decision:
@@ -163,8 +172,9 @@ def _one_model(pool: TargetPool, case: Case, weighed: tuple[Candidate, ...], fig
         withheld = room_withheld(pool, case)
         reachable = tuple(one for one in fitting if Out.UNREACHABLE not in one.out)
         if not withheld:
-            lacking = "SST201" if len(fitting) < len(weighed) else "SST401"
-            finding = Finding(lacking, dotted(case.job.device_roles[0].spec))
+            where = dotted(case.job.device_roles[0].spec)
+            lacks = out_of_memory(case, weighed) if len(fitting) < len(weighed) else Finding("SST401")
+            finding = replace(lacks, where=where)
             return Decision(Verdict.DENY, figures, findings=(finding,))
         findings.append(Finding("SST401", "", fleet_age(case), withheld, Action.WARN))
         if withheld in ("unknown", "stale") or not reachable:
@@ -214,7 +224,7 @@ def _left_to_queue(
     flavors = left_to_queue(pool, _models(left), _models(barred), room=room)
     told_of = tuple(one for one in left if not flavors.models.isdisjoint(one.models))
     models = tuple(model for model in _models(told_of) if model in flavors.models)
-    told = (*findings, *smallest(weighed), *unknown(case, weighed), *tight(told_of))
+    told = (*findings, *of_flavors(case, weighed, told_of))
     unpinned = Decision(Verdict.ADMIT, figures, models=models, findings=told)
     if case.policy.pin_when is PinWhen.NEVER or not (flavors.keeps_off or case.policy.pin_when is PinWhen.ALWAYS):
         case.tell(Unpinned.QUEUE)
@@ -265,8 +275,9 @@ def _not_out(pool: TargetPool, case: Case, weighed: tuple[Candidate, ...], figur
     wide = pool.nodes != asked_for if case.wish else len(left) < len(weighed)
     if not wide or case.policy.pin_when is PinWhen.NEVER:
         models = tuple(one.model for one in left)
-        return Decision(Verdict.ADMIT, figures, models=models, findings=tuple(unknown_or_tight(case, weighed)))
-    findings = [*smallest(weighed), *unknown_or_tight(case, left)]
+        findings = [*ran_out(case, weighed, "independent"), *unknown_or_tight(case, weighed)]
+        return Decision(Verdict.ADMIT, figures, models=models, findings=tuple(findings))
+    findings = [*smallest(weighed), *ran_out(case, weighed), *unknown_or_tight(case, left)]
     return _pinned(pool, case, left, figures, findings, "" if case.wish else "kept-off", gang=False)
 
 
@@ -274,10 +285,11 @@ def _memory_only(pool: TargetPool, case: Case, weighed: tuple[Candidate, ...], f
     """Independent pods: each runs where it lands, so models that are out are a warning that names them."""
     if case.wish:
         return _not_out(pool, case, weighed, figures)
-    out = [one.model.name for one in weighed if one.memory_out]
+    out = [one.model.name for one in weighed if Out.MEMORY in one.out]
     findings = tuple(unknown_or_tight(case, weighed))
     if out:
         findings = (Finding("SST202", facts={"models": ", ".join(out)}, variant="independent"),)
+    findings = (*ran_out(case, weighed, "independent"), *findings)
     models = tuple(one.model for one in weighed)
     return Decision(Verdict.ADMIT, figures, models=models, findings=findings)
 
@@ -296,7 +308,7 @@ def _child(case: Case) -> Decision:
     pool = target_pool(case.job, case.fleet)
     case.tell(Rule.CHILD)
     case.tell(Pooled(pool))
-    figures = told(pool, candidates(pool, case.sized.demand, case.policy, gang=False))
+    figures = told(pool, candidates(pool, case.sized.demand, case.policy, gang=False, lessons=case.lessons))
     names = ", ".join(model.name for model in pool.models)
     findings = (Finding("SST303", facts={"models": names}),) if len(likes(pool, case.policy)) > 1 else ()
     return Decision(Verdict.ADMIT, figures, models=tuple(pool.models), findings=findings)

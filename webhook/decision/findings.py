@@ -1,6 +1,6 @@
 """What is worth telling of a job, its pool and what was chosen, and why a denial is withheld."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from webhook.decision.case import Case
 from webhook.decision.nearest import value_meant
@@ -10,14 +10,17 @@ from webhook.decision.sameness import differences
 from webhook.decision.scope import Treatment
 from webhook.fleet.limits import BySelector
 from webhook.fleet.select import placed
-from webhook.model.finding import Action, Finding
+from webhook.model.demand import DemandSource
+from webhook.model.finding import Action, Facts, Finding, Phrase, Plain
 from webhook.model.fleet import Fleet
 from webhook.model.job import TrainingJob
 from webhook.model.paths import dotted, printable
 from webhook.model.policy import Differing, RoomRule, UnknownNodes
-from webhook.model.verdict import Candidate
+from webhook.model.profile import Fits, RanOut, day
+from webhook.model.verdict import Candidate, Out
 from webhook.model.verdict import smallest as smallest_of
 
+_DECLARED = frozenset({DemandSource.DECLARED, DemandSource.TABLED})
 SPREAD_PERCENT = 2
 """One product's memory may differ by this much (ECC, drivers) before it is worth telling."""
 
@@ -44,9 +47,60 @@ def memory_withheld(pool: TargetPool, case: Case) -> str:
     return "stale" if case.stale_s else ""
 
 
-def out_of_memory(case: Case) -> Finding:
-    """No model has the memory; it points at the micro-batch, or at the annotations that declare the demand."""
-    return Finding("SST201", case.sized.micro_batch.field if case.sized.micro_batch else "metadata.annotations")
+def out_of_memory(case: Case, weighed: Sequence[Candidate]) -> Finding:
+    """No model has the memory, by figures or as runs have shown; it points at the micro-batch, or at the annotations
+    that declare the demand, or at the pods."""
+    batch = case.sized.micro_batch
+    if any(one.ran_out for one in weighed):
+        where = batch.field if batch else dotted(case.job.device_roles[0].spec)
+        return Finding("SST205", where, _ran_out(case, weighed))
+    return Finding("SST201", batch.field if batch else "metadata.annotations")
+
+
+def ran_out(case: Case, weighed: Sequence[Candidate], variant: str = "avoided") -> Iterable[Finding]:
+    """Where runs of the same training ran out of memory, of which the job is kept off."""
+    if any(one.ran_out for one in weighed):
+        yield Finding("SST205", "", _ran_out(case, weighed), variant, Action.WARN)
+
+
+def _ran_out(case: Case, weighed: Sequence[Candidate]) -> Facts:
+    """Which models, and the last run. Where a figure says that one of them has the memory, both are named."""
+    out = [(one, one.ran_out) for one in weighed if one.ran_out is not None]
+    _, last = max(out, key=lambda pair: pair[1].at)
+    low = case.sized.demand.low_mib
+    figure = case.sized.demand.source in _DECLARED and low is not None
+    though = figure and low is not None and any(low <= one.usable_mib for one, _ in out)
+    facts: dict[str, Plain | Phrase] = {"models": ", ".join(one.name for one, _ in out), "ran": run_of(last)}
+    return {**facts, "though": Phrase("though", {"low": f"{(low or 0) / 1024:.1f} GiB"}) if though else ""}
+
+
+def run_of(one: RanOut) -> Phrase:
+    """What ran out of memory, and when, in words."""
+    facts: dict[str, Plain] = {"run": printable(one.job), "when": day(one.at)}
+    if one.micro_batch is not None:
+        return Phrase("ran_out_batch", {**facts, "batch": one.micro_batch})
+    return Phrase("ran_out_times", {**facts, "times": one.times}) if one.times > 1 else Phrase("ran_out", facts)
+
+
+def ran_well(case: Case, among: Sequence[Candidate]) -> Iterable[Finding]:
+    """The runs that a choice rests on, where it would be another without them, or would be warned of; and what speaks
+    against it without putting it out."""
+    for one in among:
+        if one.fits is not None and (one.against or not case.sized.demand.known):
+            facts: Facts = {"model": one.name, "ran": runs_of(one.fits)}
+            informs = not one.against or case.sized.demand.source not in _DECLARED
+            variant = "against" if one.against else ""
+            yield Finding("SST207", "", facts, variant, Action.INFORM if informs else None)
+        if one.doubt is not None:
+            yield Finding("SST205", "", {"models": one.name, "ran": run_of(one.doubt)}, "doubt", Action.WARN)
+
+
+def runs_of(one: Fits) -> Phrase:
+    """What ended well, how many of them and when, in words."""
+    facts: dict[str, Plain] = {"runs": one.runs, "when": day(one.at)}
+    if one.micro_batch is None:
+        return Phrase("ran_well" if one.runs == 1 else "ran_well_times", facts)
+    return Phrase("ran_well_batch", {**facts, "batch": one.micro_batch})
 
 
 def room_withheld(pool: TargetPool, case: Case) -> str:
@@ -108,8 +162,10 @@ def unpinnable(job: TrainingJob, names: str) -> Finding:
 def of_chosen(pool: TargetPool, case: Case, weighed: tuple[Candidate, ...], chosen: Candidate) -> Iterable[Finding]:
     """What is to be said of the one that coupled ranks get, out of those that were `weighed`."""
     yield from smallest(weighed)
-    yield from unknown(case, weighed)
+    yield from ran_out(case, weighed)
+    yield from unknown(case, weighed, (chosen,))
     yield from tight((chosen,))
+    yield from ran_well(case, (chosen,))
     yield from spread(pool, chosen)
     nodes = pool.of(chosen.models)
     for code, compared in (("SST601", case.policy.host), ("SST602", case.policy.fabric)):
@@ -119,6 +175,15 @@ def of_chosen(pool: TargetPool, case: Case, weighed: tuple[Candidate, ...], chos
             yield Finding(code, facts={"model": chosen.name, "what": what}, action=action)
     if pool.two_models:
         yield Finding("SST305", facts={"nodes": pool.two_models.bit_count()})
+
+
+def of_flavors(case: Case, weighed: tuple[Candidate, ...], left: tuple[Candidate, ...]) -> Iterable[Finding]:
+    """The same where a queue chooses among those that are `left`."""
+    yield from smallest(weighed)
+    yield from ran_out(case, weighed)
+    yield from unknown(case, weighed, left)
+    yield from tight(left)
+    yield from ran_well(case, left)
 
 
 def spread(pool: TargetPool, chosen: Candidate) -> Iterable[Finding]:
@@ -133,19 +198,21 @@ def spread(pool: TargetPool, chosen: Candidate) -> Iterable[Finding]:
 def smallest(weighed: tuple[Candidate, ...]) -> Iterable[Finding]:
     """The smallest GPU is told where the demand exceeds it, as the reason for a pin."""
     least = smallest_of(weighed)
-    if least.memory_out:
+    if Out.MEMORY in least.out:
         yield Finding("SST204", facts={"model": least.name, "usable_mib": least.usable_mib})
 
 
 def unknown_or_tight(case: Case, among: tuple[Candidate, ...]) -> Iterable[Finding]:
     """What is to be said of the memory of these, of any of which the job may run on."""
-    yield from unknown(case, among)
+    yield from unknown(case, among, among)
     yield from tight(among)
+    yield from ran_well(case, among)
 
 
-def unknown(case: Case, among: tuple[Candidate, ...]) -> Iterable[Finding]:
-    """Unknown demand is told where it would have made a difference: where there is more than one model."""
-    if not case.sized.demand.known and len(among) > 1:
+def unknown(case: Case, among: tuple[Candidate, ...], left: Sequence[Candidate] = ()) -> Iterable[Finding]:
+    """Unknown demand is told where it would have made a difference: where there is more than one model, and runs have
+    not shown that those that are `left` hold the job."""
+    if not case.sized.demand.known and len(among) > 1 and not (left and all(one.fits for one in left)):
         variant = "" if case.sized.demand.low_mib is None else "bound"
         yield Finding("SST203", "metadata.annotations", {"missing": case.sized.missing}, variant)
 

@@ -12,6 +12,7 @@
 | 8 | more devices to share among | 1 | devices, and the global batch |
 | 9 | a declared measurement | 1 | nothing, where it holds |
 | 10 | adapters | 1 | what is trained |
+| 11 | several models on purpose | 1 | what the rule is for; only where policy lets the annotation count |
 
 Each move is filtered by size and by what candidates offer before it is decided again, which costs a whole review.
 """
@@ -37,6 +38,9 @@ _MORE_TIMES = (2, 4, 8)
 _ANNOTATIONS: Pointer = ("metadata", "annotations")
 _PER_DEVICE = "samestep.dev/memory-per-device"
 _WISH = "samestep.dev/model"
+_ALLOW_MIXED = "samestep.dev/allow-mixed"
+_REASON = "<your reason>"
+"""What the submitter is to say in its place."""
 
 Says: TypeAlias = tuple[tuple[str, str], ...]
 
@@ -63,6 +67,10 @@ class Denial:
         """The candidates that are out for these reasons and no other, the largest memory first."""
         found = [one for one in self.review.decision.pool.candidates if one.out == reasons]
         return sorted(found, key=lambda one: (-one.usable_mib, one.model.name))
+
+    def lacking(self) -> list[Candidate]:
+        """The candidates that are out for memory and nothing else, by figures or as runs showed."""
+        return [*self.out_for(Out.MEMORY), *self.out_for(Out.RAN_OUT)]
 
     def need(self, batch: int | None = None, says: Says = ()) -> Demand:
         """What each rank would need with another micro-batch, and with a trainer that is told this."""
@@ -107,13 +115,13 @@ class _Smaller(NamedTuple):
 
 
 def _batch(denial: Denial) -> Iterator[Proposal]:
-    for one in denial.out_for(Out.MEMORY):
+    for one in denial.lacking():
         if (smaller := _smaller(denial, one)) and smaller.kind != "batch_alone":
             yield Proposal(smaller.kind, smaller.facts, _operations(smaller.changes))
 
 
 def _batch_alone(denial: Denial) -> Iterator[Proposal]:
-    for one in denial.out_for(Out.MEMORY):
+    for one in denial.lacking():
         if (smaller := _smaller(denial, one)) and smaller.kind == "batch_alone":
             yield Proposal(smaller.kind, smaller.facts, _operations(smaller.changes))
 
@@ -139,11 +147,14 @@ def _smaller(denial: Denial, one: Candidate, says: Says = ()) -> _Smaller | None
 
 
 def _times(denial: Denial, batch: int, one: Candidate, says: Says) -> int | None:
-    """The least divisor of the batch by which it fits this model: at the high end with headroom, else at the low."""
+    """The least divisor of the batch by which it fits this model: at the high end with headroom, else at the low. Where
+    runs ran out and no figure says how much less is needed, the least there is."""
     most = one.usable_mib / denial.headroom
     comfortable = largest(lambda smaller: _at_most(denial.need(smaller, says).high_mib, most), batch - 1)
     # What fits at the high end fits at the low.
     fitting = comfortable or largest(lambda smaller: denial.fits(denial.need(smaller, says), one), batch - 1)
+    if one.ran_out is not None and not denial.need(batch, says).known:
+        fitting = batch - 1
     divisors = [k for k in range(2, min(batch, _MOST_DIVISORS) + 1) if batch % k == 0]
     return next((k for k in divisors if batch // k <= fitting), None)
 
@@ -155,7 +166,7 @@ def _at_most(mib: float | None, limit: float) -> bool:
 def _told(remedy: Remedy, denial: Denial) -> Iterator[Proposal]:
     """The trainer told to need less; and where that is not enough, with a smaller batch."""
     # What does not fit the largest fits no other.
-    largest_out = next(iter(denial.out_for(Out.MEMORY)), None)
+    largest_out = next(iter(denial.lacking()), None)
     if largest_out is None or not denial.estimated:
         return
     switches = denial.switches(remedy)
@@ -241,7 +252,7 @@ def _fewer_pods(denial: Denial) -> Iterator[Proposal]:
 
 def _more_devices(denial: Denial) -> Iterator[Proposal]:
     """Where ranks share what they hold: twice as many of them or more, in more pods, or in one pod that is alone."""
-    job, out = denial.job, denial.out_for(Out.MEMORY)
+    job, out = denial.job, denial.lacking()
     if not out or not denial.estimated:
         return
     role = _most_pods(job)
@@ -344,9 +355,19 @@ def _measured(denial: Denial) -> Iterator[Proposal]:
         gibibytes = int(one.usable_mib / denial.headroom / 1024)
         if gibibytes >= 1:
             value = f"{gibibytes}Gi"
-            there = denial.job.annotations_are_a_map
-            write = add((*_ANNOTATIONS, _PER_DEVICE), value) if there else add(_ANNOTATIONS, {_PER_DEVICE: value})
-            yield Proposal("measured", {"key": _PER_DEVICE, "value": value}, (write,))
+            yield Proposal("measured", {"key": _PER_DEVICE, "value": value}, (_annotated(denial, _PER_DEVICE, value),))
+
+
+def _on_purpose(denial: Denial) -> Iterator[Proposal]:
+    """No model alone has the room, and policy leaves it to the submitter whether ranks may be on several."""
+    if denial.review.policy.allow_mixed and not denial.job.wishes.allow_mixed and denial.out_for(Out.ROOM):
+        write = _annotated(denial, _ALLOW_MIXED, _REASON)
+        yield Proposal("mixed", {"key": _ALLOW_MIXED, "value": _REASON}, (write,))
+
+
+def _annotated(denial: Denial, key: str, value: str) -> Operation:
+    there = denial.job.annotations_are_a_map
+    return add((*_ANNOTATIONS, key), value) if there else add(_ANNOTATIONS, {key: value})
 
 
 def _of_role(job: TrainingJob, role: Role, edit: Edit, value: int) -> str:
@@ -377,5 +398,6 @@ MOVES: tuple[Callable[[Denial], Iterator[Proposal]], ...] = (
     _more_devices,
     _measured,
     partial(_told, Remedy.ADAPTERS),
+    _on_purpose,
 )
 """In the order of the table above; a suggestion of each at the most."""

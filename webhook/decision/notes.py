@@ -19,6 +19,7 @@ class Criterion(StrEnum):
     LARGEST_UNLIKELY = "largestUnlikely"
     HIGH = "high"
     NOW = "now"
+    RAN_WELL = "ranWell"
     MOST_FREE = "mostFree"
     BEST_FIT = "bestFit"
     LARGEST = "largest"

@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from webhook.catalog.accelerators import accelerators
 from webhook.decision.likeness import Member, joined, may_join
+from webhook.decision.memory import Facts, Held, facts_of, lacks, weigh
 from webhook.fleet.flavors import Offers, offers
 from webhook.fleet.limits import ByProduct, Limit
 from webhook.fleet.packing import Ask, first_fit
@@ -24,6 +25,7 @@ from webhook.model.job import Role, TrainingJob
 from webhook.model.placement import Requirement
 from webhook.model.pods import Promise, Queued
 from webhook.model.policy import Policy
+from webhook.model.profile import NO_LESSONS, Lessons
 from webhook.model.queues import Queue
 from webhook.model.verdict import Candidate, Out, Pool
 
@@ -215,23 +217,34 @@ def candidates(
     gang: bool,
     promises: Iterable[Promise] = (),
     queued: Queued = NOTHING_QUEUED,
+    lessons: Lessons = NO_LESSONS,
 ) -> tuple[Candidate, ...]:
     """The pool's candidates, weighed: memory, and, for a job with a `gang`, room for it. What is promised to others is
-    not free now; what is `queued` is, since the scheduler passes over pods that it has no room for.
+    not free now; what is `queued` is, since the scheduler passes over pods that it has no room for. A run that ended
+    well on a model, or ran out of memory there (`lessons`), goes before all figures.
 
     Only ranks of a gang have anything to gain from models that count as one; to all others each model is a candidate.
     Of such models, those without the memory are candidates of their own: they would take the others down with them.
     """
     before = _Before(_promised_to_others(promises), _awaited(pool.fleet, queued))
+    facts = facts_of(pool.memory_mib, lessons)
     groups = likes(pool, policy) if gang else [(model,) for model in pool.models]
-    apart = [one for group in groups for one in _with_memory_apart(pool, group, demand, policy)]
-    return tuple([_candidate(pool, models, demand, policy, gang=gang, before=before) for models in apart])
+    apart = [one for group in groups for one in _with_memory_apart(pool, group, demand, policy, facts)]
+    return tuple([_candidate(pool, models, demand, policy, gang=gang, before=before, facts=facts) for models in apart])
 
 
-def together(pool: TargetPool, demand: Demand, policy: Policy, *, promises: Iterable[Promise] = ()) -> Candidate:
+def together(
+    pool: TargetPool,
+    demand: Demand,
+    policy: Policy,
+    *,
+    promises: Iterable[Promise] = (),
+    lessons: Lessons = NO_LESSONS,
+) -> Candidate:
     """All models of the pool as one candidate for a gang: what a job that may land on any of them has."""
     before = _Before(_promised_to_others(promises), {})
-    return _candidate(pool, tuple(pool.models), demand, policy, gang=True, before=before)
+    facts = facts_of(pool.memory_mib, lessons)
+    return _candidate(pool, tuple(pool.models), demand, policy, gang=True, before=before, facts=facts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,16 +272,16 @@ def likes(pool: TargetPool, policy: Policy) -> Sequence[tuple[Model, ...]]:
 
 
 def _with_memory_apart(
-    pool: TargetPool, group: tuple[Model, ...], demand: Demand, policy: Policy
+    pool: TargetPool, group: tuple[Model, ...], demand: Demand, policy: Policy, facts: Facts
 ) -> Iterable[tuple[Model, ...]]:
     if len(group) == 1:
         return (group,)
-    fitting = tuple(one for one in group if not _is_out(pool.memory_mib[one][0] - policy.reserve_mib, demand))
+    fitting = tuple(one for one in group if lacks(*_held(pool, one, policy, facts), demand) is None)
     return (*((fitting,) if fitting else ()), *((one,) for one in group if one not in fitting))
 
 
-def _is_out(usable_mib: float, demand: Demand) -> bool:
-    return demand.low_mib is not None and demand.low_mib > usable_mib and demand.may_deny
+def _held(pool: TargetPool, model: Model, policy: Policy, facts: Facts) -> Held:
+    return pool.memory_mib[model][0] - policy.reserve_mib, facts.get(model) if facts else None
 
 
 def _awaited(fleet: Fleet, queued: Queued) -> dict[tuple[str, str], int]:
@@ -295,18 +308,19 @@ def told(pool: TargetPool, weighed: tuple[Candidate, ...]) -> Pool:
 
 
 def _candidate(
-    pool: TargetPool, models: tuple[Model, ...], demand: Demand, policy: Policy, *, gang: bool, before: _Before
+    pool: TargetPool,
+    models: tuple[Model, ...],
+    demand: Demand,
+    policy: Policy,
+    *,
+    gang: bool,
+    before: _Before,
+    facts: Facts,
 ) -> Candidate:
     memory = min([pool.memory_mib[model][0] for model in models])
-    usable = memory - policy.reserve_mib
-    out: list[Out] = []
-    if _is_out(usable, demand):
-        out.append(Out.MEMORY)
-    # Of a bound there is only the low end.
-    likely, high = demand.likely_mib or demand.low_mib, demand.high_mib or demand.low_mib
+    held = weigh([_held(pool, model, policy, facts) for model in models], demand, policy.headroom_percent)
     short = _short(pool, models) if gang else None
-    if short is not None:
-        out.append(short.reason)
+    out = held.out if short is None else (*held.out, short.reason)
     promised = _promised(pool, models, before.promised)
     awaited = sum([before.awaited.get((pool.columns[one].resource, one.product), 0) for one in models])
     free = free_now(pool, models)
@@ -315,16 +329,20 @@ def _candidate(
         also=models[1:],
         nodes=pool.of(models).bit_count(),
         memory_mib=memory,
-        usable_mib=usable,
+        usable_mib=memory - policy.reserve_mib,
         devices=sum([pool.columns[model].there.total(pool.models[model]) for model in models]),
         devices_now=None if free is None else max(free - promised, 0),
-        short_now=0 if free is None else max(promised + awaited - free, 0),
+        left_now=None if free is None else free - promised - awaited,
         waits=gang and not out and free is not None and waits(pool, models, promised),
-        out=tuple(out),
+        out=out,
         short_role=short.role if short else "",
         pods=short.pods if short else 0,
-        unlikely=likely is not None and likely > usable,
-        risk=high is not None and high * (1 + policy.headroom_percent / 100) > usable,
+        unlikely=held.unlikely,
+        risk=held.risk,
+        fits=held.fits,
+        against=held.against,
+        ran_out=held.ran_out,
+        doubt=held.doubt,
     )
 
 

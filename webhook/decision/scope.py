@@ -52,7 +52,7 @@ def scope(job: TrainingJob, policy: Policy) -> Scope:
 
 
 _EVERY_GATE = frozenset(Out) - {Out.UNWISHED}
-_MEMORY = frozenset({Out.MEMORY})
+_MEMORY = frozenset({Out.MEMORY, Out.RAN_OUT})
 _BUT_ROOM = _EVERY_GATE - {Out.ROOM, Out.QUOTA}
 
 

@@ -95,6 +95,8 @@ def _gates(review: Review, treatment: Treatment) -> Iterator[Gate]:
         standing |= {Out.UNWISHED}
     if review.job is None or review.job.reach is None:
         standing -= {Out.QUOTA}
+    if not any(one.ran_out for one in left):
+        standing -= {Out.RAN_OUT}
     for reason in Out:
         if reason in standing:
             out = tuple(one for one in left if reason in one.out)

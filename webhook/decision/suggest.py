@@ -11,7 +11,7 @@ import jsonpatch
 
 from webhook.decision.moves import MOVES, Denial
 from webhook.decision.scope import Treatment, scope
-from webhook.model.demand import Demand
+from webhook.model.demand import Demand, DemandSource
 from webhook.model.fleet import Fleet
 from webhook.model.request import Object
 from webhook.model.verdict import Review, Suggestion, Verdict
@@ -58,5 +58,8 @@ def _left_to_queue(outcome: Review) -> bool:
 
 
 def _told(now: Demand, before: Demand) -> bool:
-    """A change after which less is known of the job is no way out: it would be admitted because it cannot be read."""
+    """A change after which less is known of the job is no way out: it would be admitted because it cannot be read. What
+    was seen of runs is known of one recipe, and a change makes it another."""
+    if DemandSource.OBSERVED in (now.source, before.source):
+        return True
     return now.known >= before.known and now.may_deny >= before.may_deny

@@ -14,11 +14,19 @@ from webhook.decision.scope import Treatment
 from webhook.model.finding import Finding
 from webhook.model.job import PinRecord, Role, TrainingJob
 from webhook.model.policy import PinWhen, Policy
-from webhook.model.verdict import Decision, Given, Pin, Verdict
+from webhook.model.profile import NO_LESSONS, Lessons
+from webhook.model.verdict import Candidate, Decision, Given, Pin, Verdict
 from webhook.sizing.demand import Sized
 
 
-def decide_update(case: Case, old: TrainingJob, old_sized: Sized, *, by_service_account: bool) -> Decision:
+def decide_update(
+    case: Case,
+    old: TrainingJob,
+    old_sized: Sized,
+    *,
+    by_service_account: bool,
+    old_lessons: Lessons = NO_LESSONS,
+) -> Decision:
     """The decision for a job that exists as `old`.
 
     A job that has not started is decided anew, keeping its pin while it passes; one that runs is denied only for what
@@ -37,7 +45,7 @@ def decide_update(case: Case, old: TrainingJob, old_sized: Sized, *, by_service_
         fixed = old.template_fixed or (case.job.pin_patches is not None and case.job.template_fixed)
         if not old.started and not fixed:
             return _writable(_anew(case, old), case)
-        decision = _running(kept, old, old_sized)
+        decision = _running(kept, old, old_sized, old_lessons)
     if decision is not None and ((dropped is None and lost is None) or decision.verdict is Verdict.DENY):
         return decision
     if dropped is not None or lost is not None:
@@ -46,7 +54,7 @@ def decide_update(case: Case, old: TrainingJob, old_sized: Sized, *, by_service_
     case.tell(Rule.UNCHANGED)
     pool = target_pool(case.job, case.fleet)
     case.tell(Pooled(pool))
-    figures = told(pool, candidates(pool, case.sized.demand, case.policy, gang=False))
+    figures = told(pool, _weighed(pool, case))
     nowhere = () if pool.nodes else (no_node(case.job, case.fleet),)
     return Decision(Verdict.ADMIT, figures, models=tuple(pool.models), findings=nowhere, pool_name=_stays_in(case))
 
@@ -142,27 +150,31 @@ def _with(job: TrainingJob, pin: Pin) -> TrainingJob:
     return replace(job, roles=tuple(roles))
 
 
-def _running(case: Case, old: TrainingJob, old_sized: Sized) -> Decision:
+def _running(case: Case, old: TrainingJob, old_sized: Sized, old_lessons: Lessons) -> Decision:
     pool, before = target_pool(case.job, case.fleet), target_pool(old, case.fleet)
     case.tell(Rule.STARTED)
     case.tell(Pooled(pool))
-    weighed = candidates(pool, case.sized.demand, case.policy, gang=False)
+    weighed = _weighed(pool, case)
     figures = told(pool, weighed)
     if not pool.nodes:
         return Decision(Verdict.ADMIT, figures, findings=(no_node(case.job, case.fleet),))
-    worse = _all_out(pool, case) and not _all_out(before, replace(case, sized=old_sized))
+    worse = _all_out(pool, case) and not _all_out(before, replace(case, sized=old_sized, lessons=old_lessons))
     if worse and not memory_withheld(pool, case):
-        return Decision(Verdict.DENY, figures, findings=(out_of_memory(case),))
+        return Decision(Verdict.DENY, figures, findings=(out_of_memory(case, weighed),))
     spreads = len(likes(pool, case.policy)) > 1 and len(likes(before, case.policy)) == 1
     if spreads and not case.may_mix and case.scope.treatment is Treatment.ONE_MODEL and not case.stale_s:
         names = ", ".join(model.name for model in pool.models)
         finding = Finding("SST302", facts={"models": names}, variant="update")
-        return Decision(Verdict.DENY, figures, findings=(finding,), straggler=slowing(pool))
+        return Decision(Verdict.DENY, figures, findings=(finding,), straggler=slowing(pool, case.lessons))
     return Decision(Verdict.ADMIT, figures, models=tuple(pool.models))
 
 
+def _weighed(pool: TargetPool, case: Case) -> tuple[Candidate, ...]:
+    return candidates(pool, case.sized.demand, case.policy, gang=False, lessons=case.lessons)
+
+
 def _all_out(pool: TargetPool, case: Case) -> bool:
-    weighed = candidates(pool, case.sized.demand, case.policy, gang=False)
+    weighed = _weighed(pool, case)
     some = case.may_mix and case.scope.treatment is Treatment.ONE_MODEL and is_mixed(pool, case.policy)
     return bool(weighed) and (any if some else all)(one.memory_out for one in weighed)
 

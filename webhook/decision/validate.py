@@ -25,12 +25,15 @@ def check_created(case: Case) -> Decision:
     if case.scope.treatment is Treatment.NONE or case.job.child_of is not None:
         return Decision(Verdict.ADMIT)
     pool = target_pool(case.job, case.fleet)
-    weighed = candidates(pool, case.sized.demand, case.policy, gang=False)
+    weighed = candidates(pool, case.sized.demand, case.policy, gang=False, lessons=case.lessons)
     figures = told(pool, weighed)
     if weighed and all(one.memory_out for one in weighed) and not memory_withheld(pool, case):
-        return Decision(Verdict.DENY, figures, findings=(out_of_memory(case),))
+        return Decision(Verdict.DENY, figures, findings=(out_of_memory(case, weighed),))
     if not pool.nodes:
         return Decision(Verdict.ADMIT, figures, findings=(_unknown_pin(case) or (no_node(case.job, case.fleet),)))
+
+    # What this replica has just learned may have been unknown to the one that decided.
+    case = replace(case, lessons=replace(case.lessons, out={}))
 
     def settled(one: Case) -> Decision:
         """Without what this replica has just met; in a pool of the platform team's the job reads as another one."""
@@ -38,7 +41,7 @@ def check_created(case: Case) -> Decision:
         return decide_in(there.without(_just_met(there, one.now)), one)
 
     again = decide_pooled(replace(case, keep=case.job.record, checking=True), settled)
-    if case.may_mix and again.verdict is Verdict.DENY and again.findings[0].code == "SST201":
+    if case.may_mix and again.verdict is Verdict.DENY and again.findings[0].code in ("SST201", "SST205"):
         return again
     if again.verdict is Verdict.PIN and again.given is not None:
         # Which pools there are, and what they have, is what a moment can explain: only what it may land on denies.

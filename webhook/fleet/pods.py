@@ -1,9 +1,13 @@
 """What pods take of nodes, and the pins of pods that belong together, kept up as pods come, change and go."""
 
 from collections.abc import Iterable
+from typing import TypeAlias
 
 from webhook.model.job import PinRecord
 from webhook.model.pods import Pinned, Pod, Queued
+
+Change: TypeAlias = tuple[Pod | None, Pod | None]
+"""A pod before and after; None where it was not there, or is no more."""
 
 
 class Usage:
@@ -28,26 +32,13 @@ class Usage:
             self._regroup(grouped, now)
         if before and now and _takes(before) == _takes(now):
             return set()
-        self._queue(before, now)
+        self.queued = requeued(self.queued, before, now)
         touched = set()
         for pod, sign in ((before, -1), (now, 1)):
             if pod is not None and pod.node:
                 self._add(pod, sign)
                 touched.add(pod.node)
         return touched
-
-    def _queue(self, before: Pod | None, now: Pod | None) -> None:
-        if not any(pod is not None and pod.waits_for for pod in (before, now)):
-            return
-        queued = dict(self.queued)
-        for pod, sign in ((before, -1), (now, 1)):
-            label, value = pod.waits_for if pod and pod.waits_for else ("", "")
-            for resource, amount in pod.requests.items() if pod and label else ():
-                key = (resource, label, value)
-                queued[key] = queued.get(key, 0) + sign * amount
-                if not queued[key]:
-                    del queued[key]
-        self.queued = queued
 
     def _add(self, pod: Pod, sign: int) -> None:
         here = self.used.setdefault(pod.node, {})
@@ -75,6 +66,21 @@ class Usage:
                 pinned.pop(key, None)
                 del self._of_group[key]
         self.pinned = pinned
+
+
+def requeued(queued: Queued, before: Pod | None, now: Pod | None) -> Queued:
+    """What is queued after this change; the same value where nothing waits or waited."""
+    if not any(pod is not None and pod.waits_for for pod in (before, now)):
+        return queued
+    left = dict(queued)
+    for pod, sign in ((before, -1), (now, 1)):
+        label, value = pod.waits_for if pod and pod.waits_for else ("", "")
+        for resource, amount in pod.requests.items() if pod and label else ():
+            key = (resource, label, value)
+            left[key] = left.get(key, 0) + sign * amount
+            if not left[key]:
+                del left[key]
+    return left
 
 
 def _takes(pod: Pod) -> tuple[object, ...]:

@@ -62,7 +62,18 @@ def read_queues(objects: Iterable[tuple[str, Mapping[str, Any]]]) -> QueuesRead:
     }
     known |= {(VOLCANO, "", name): Queue(nodes=one.spec.nodes) for (_, name), one in read["Queue"].items()}
     ordered = tuple(flavors[name] for name in sorted(flavors))
-    return QueuesRead(Queues(known, ordered), tuple(faults))
+    return QueuesRead(Queues(known, ordered, whole), tuple(faults))
+
+
+def with_local_queue(queues: Queues, obj: Mapping[str, Any]) -> Queues:
+    """These and a LocalQueue that was not among them; one that cannot be read is left out."""
+    try:
+        one = _LocalQueue.model_validate(obj)
+    except ValidationError:
+        return queues
+    of = one.spec.cluster_queue
+    queue = queues.cluster_queues.get(of) or Queue(queues.flavors, missing=(f"ClusterQueue {of}",))
+    return replace(queues, known={**queues.known, (KUEUE, one.metadata.namespace, one.metadata.name): queue})
 
 
 def reach(job: TrainingJob, queues: Queues) -> Queue | None:

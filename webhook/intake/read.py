@@ -145,6 +145,7 @@ def _job(subject: Subject, metadata: Object, parent: Workload | None) -> Trainin
         told=trained,
         switches=partial(read_switches, spoken.trained),
         programs=spoken.programs,
+        memory_settings=spoken.memory_settings,
         containers=spoken.containers,
         declared=annotations.declared,
         coupling_wish=annotations.coupling,
@@ -230,10 +231,15 @@ def _parent(metadata: Object, user: User, known: Workloads) -> Workload | None:
     Any user can write ownerReferences, so the requester has to be a controller: a ServiceAccount, or the manager itself
     (without --use-service-account-credentials the Job controller asks under its name).
     """
+    by_controller = user.name == _CONTROLLER_MANAGER or user.name.startswith(_SERVICE_ACCOUNT)
+    return owner_of(metadata, known) if by_controller else None
+
+
+def owner_of(metadata: Object, known: Workloads) -> Workload | None:
+    """The kind, Decided or Serving, that this object says to be made by the controller of; None where it says so of
+    none."""
     owners = metadata.get("ownerReferences")
-    if not isinstance(owners, list) or not (user.name == _CONTROLLER_MANAGER or user.name.startswith(_SERVICE_ACCOUNT)):
-        return None
-    for owner in owners:
+    for owner in owners if isinstance(owners, list) else ():
         match owner:
             case {"controller": True, "apiVersion": str(api_version), "kind": str(kind)}:
                 parent = known.of_any_version(api_version.rpartition("/")[0], kind)

@@ -2,18 +2,20 @@
 
 from collections.abc import Iterator
 
+from webhook.catalog.queues import KUEUE, LOCAL_QUEUE
 from webhook.catalog.workloads import workloads
 from webhook.intake.claims import claim_template
 from webhook.intake.config_files import MOST_CONFIG_MAPS, mounted_config_maps
-from webhook.intake.fields import Unreadable, objects
+from webhook.intake.fields import Unreadable, mapping, objects
 from webhook.intake.overlays import DEFINITION
+from webhook.intake.queue import read_queue
 from webhook.intake.roles import pod_specs
 from webhook.intake.runtime import runtime_of
 from webhook.model.placement import Pointer
 from webhook.model.policy import Policy
 from webhook.model.request import Kind, Object
 from webhook.model.surroundings import Reference
-from webhook.model.workload import Workloads
+from webhook.model.workload import Workload, Workloads
 
 
 def references(
@@ -29,10 +31,19 @@ def references(
         return ()
     try:
         if workload.runtime is not None:
-            return (runtime_of(obj, workload.runtime, namespace), DEFINITION)
-        return tuple(dict.fromkeys(_of_pods([*pod_specs(obj, workload)], namespace, policy)))
+            found = [runtime_of(obj, workload.runtime, namespace), DEFINITION]
+            return (*found, *_queue(obj, workload, [], namespace))
+        pods = [*pod_specs(obj, workload)]
+        return tuple(dict.fromkeys((*_of_pods(pods, namespace, policy), *_queue(obj, workload, pods, namespace))))
     except Unreadable:
         return ()
+
+
+def _queue(
+    obj: Object, workload: Workload, pods: list[tuple[Object, Pointer]], namespace: str
+) -> tuple[Reference, ...]:
+    queue = read_queue(obj, mapping(obj, "metadata", ()), workload, [at for _, at in pods])
+    return (Reference(LOCAL_QUEUE, namespace, queue.name),) if queue and queue.system == KUEUE and queue.name else ()
 
 
 def _of_pods(pods: list[tuple[Object, Pointer]], namespace: str, policy: Policy) -> Iterator[Reference]:

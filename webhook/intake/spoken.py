@@ -3,6 +3,9 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from webhook.catalog.allocators import memory_variables
+from webhook.catalog.launchers import launchers
+from webhook.catalog.volatile import volatile
 from webhook.intake.batch import Sighting, sightings
 from webhook.intake.commands import Invocation, invocations, scripted
 from webhook.intake.config_files import Files
@@ -22,17 +25,20 @@ from webhook.model.request import Object
 from webhook.model.surroundings import Surroundings
 from webhook.model.workload import Workload
 
+_LONGEST = 200
+
 
 class Spoken(NamedTuple):
     """`told` is what launchers and rendezvous environments say, with the role that each belongs to; `trained` are the
-    trainers that were found, with what they are told; `containers` are all of the job's, read or not; `faults` are
-    files that are in view and cannot be read."""
+    trainers that were found, with what they are told; `memory_settings` are variables with their values; `containers`
+    are all of the job's, read or not; `faults` are files that are in view and cannot be read."""
 
     told: Told
     batch: list[Sighting]
     trainers: list[TrainerTold]
     trained: list[Trained]
     programs: tuple[Program, ...]
+    memory_settings: Mapping[str, str]
     containers: tuple[Container, ...]
     faults: tuple[Finding, ...]
 
@@ -64,6 +70,7 @@ def read_spoken(roles: Sequence[RawRole], source: Object, workload: Workload, ar
         trainers=[trained for one in read for trained in one.trainers],
         trained=[trained for one in read for trained in one.trained],
         programs=tuple(ran for one in read for ran in one.programs),
+        memory_settings={name: value for one in read for name, value in one.memory_settings},
         containers=tuple(_containers(roles, {one.at: one.unset for one in read})),
         faults=tuple(faults),
     )
@@ -79,6 +86,7 @@ class _Read(NamedTuple):
     trainers: list[TrainerTold]
     trained: list[Trained]
     programs: list[Program]
+    memory_settings: tuple[tuple[str, str], ...] = ()
     unset: tuple[str, ...] = ()
     faults: tuple[Finding, ...] = ()
 
@@ -156,11 +164,33 @@ def _said(role: RawRole, at: Pointer, programs: list[Invocation], environment: E
     trained = [Trained(one, one.trainer, said) for one, said in told if one.trainer is not None]
     trainers = [said for _, said in told]
     evident = [one._replace(at=at) for one in evidence(programs, environment)]
-    return _Read(role, at, evident, seen, trainers, trained, _ran(programs, image))
+    settings = tuple(_memory_settings(programs, environment))
+    return _Read(role, at, evident, seen, trainers, trained, _ran(programs, image), settings)
 
 
 def _ran(programs: Sequence[Invocation], image: str) -> list[Program]:
-    return [Program(image, tuple(one.words.texts[one.start :])) for one in programs] or [Program(image)]
+    return [_program(one, image) for one in programs] or [Program(image)]
+
+
+def _program(one: Invocation, image: str) -> Program:
+    line = tuple(one.words.texts)
+    batch: tuple[int, ...] = ()
+    if one.environment.sets_any(known := launchers().environment_names):
+        batch = tuple(
+            at
+            for at in range(len(line))
+            if any(piece.origin is not None and piece.origin.variable in known for piece in one.words.word(at).pieces)
+        )
+    return Program(image, line[one.start :], line, bool(one.launches), batch)
+
+
+def _memory_settings(programs: Sequence[Invocation], environment: Environment) -> Iterator[tuple[str, str]]:
+    known = memory_variables() | volatile().variables
+    for one in (environment, *(program.environment for program in programs)):
+        if one.sets_any(known):
+            for name in sorted(known):
+                if word := one.get(name):
+                    yield name, word.text[:_LONGEST]
 
 
 def _containers(roles: Sequence[RawRole], unset: Mapping[Pointer, tuple[str, ...]]) -> Iterator[Container]:
@@ -170,4 +200,6 @@ def _containers(roles: Sequence[RawRole], unset: Mapping[Pointer, tuple[str, ...
             for index, container in enumerate(objects(role.pod, part, role.spec)):
                 at, name = (*role.spec, part, index), container.get("name")
                 known = name if isinstance(name, str) else ""
-                yield Container(role.name, known, at, at in unset, unset.get(at, ()))
+                said = container.get("terminationMessagePolicy")
+                termination = said if isinstance(said, str) else "" if said is None else None
+                yield Container(role.name, known, at, at in unset, unset.get(at, ()), termination)

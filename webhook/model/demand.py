@@ -9,15 +9,16 @@ from webhook.model.finding import Phrase
 class DemandSource(StrEnum):
     """Where a figure is from, best first; the first that gives one counts (webhook/sizing/demand.py keeps this order).
 
-    Two places are kept for what runs teach, which nothing feeds yet. Facts of earlier runs (a device that ran out of
-    memory, a run that ended well) go before DECLARED, and where they contradict a declared figure a message names both.
-    Observed peaks go between TABLED and ESTIMATED.
+    Facts of earlier runs (a device that ran out of memory, a run that ended well) are no figures: they are `Lessons`,
+    and go before all of these.
     """
 
     DECLARED = "declared"
     """By annotation on the job."""
     TABLED = "tabled"
     """By the policy's own table, memory.declared."""
+    OBSERVED = "observed"
+    """From the peaks of earlier runs of the same recipe, or of neighbours that differ in the micro-batch."""
     ESTIMATED = "estimated"
     """From what the trainer is told; may deny only where that is firm."""
     BOUND = "bound"

@@ -304,22 +304,31 @@ class Switch(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Program:
     """A program that a container runs, with the image it is in: its name and its arguments, as far as they can be read.
-    No words: what runs is the image's own say."""
+    No words: what runs is the image's own say.
+
+    `line` is the whole command line that starts it, launchers and all, and `launched` whether one of those does. Words
+    that stand at `batch` come from variables of the environment that hold a batch.
+    """
 
     image: str
     words: tuple[str, ...] = ()
+    line: tuple[str, ...] = ()
+    launched: bool = False
+    batch: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Container:
     """A container of a role. `read`: its command line and environment were looked at. `unset` are the environment
-    variables whose value is not in the object; `envFrom[0]` stands for whatever that brings in."""
+    variables whose value is not in the object; `envFrom[0]` stands for whatever that brings in. `termination` is its
+    terminationMessagePolicy, empty where none is set, None where that is no text."""
 
     role: str
     name: str
     at: Pointer
     read: bool
     unset: tuple[str, ...] = ()
+    termination: str | None = ""
 
 
 def _nowhere(_: str) -> Sequence[Slot]:
@@ -351,6 +360,9 @@ class TrainingJob:
     is."""
     programs: tuple[Program, ...] = ()
     """What the containers run that speak for the job: those with devices."""
+    memory_settings: Mapping[str, str] = field(default_factory=dict)
+    """The variables of their environment that the catalog knows to say what is trained, or how memory is taken or
+    shared, with their values. No other value of an environment is kept."""
     containers: tuple[Container, ...] = ()
     """All of them, init containers last in each role."""
     declared: DeclaredMemory = DeclaredMemory()

@@ -35,11 +35,12 @@ class Pod:
 
 @dataclass(frozen=True, slots=True)
 class Promise:
-    """A pin that this replica has given and whose pods are not bound yet.
+    """Devices that are as good as in use, though the fleet does not show it: a pin that this replica has given and
+    whose pods are not bound yet, or a pod that has been bound since.
 
     `pods` pods of `job` in `namespace`, each with `devices` of `resource`, are to come to nodes of one of `products`,
     which are several where the job is pinned to models that count as one. `job` is empty where the name is still to be
-    generated. `given_at` is in seconds since the epoch.
+    generated, and of a pod that is bound. `given_at` is in seconds since the epoch.
     """
 
     given_at: float

@@ -129,6 +129,20 @@ class TabledMemory:
     args: tuple[tuple[str, str], ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What is learned from runs. `ignore_image_tag`: images that differ in tag or digest alone are the same recipe.
+
+    `query` is a PromQL expression for the memory in use on a device in bytes, beside those of the exporters that are
+    known; empty: none. `termination_message`: containers that train are made to end with the last of their log as
+    their termination message, so that a device that ran out of memory can be told.
+    """
+
+    ignore_image_tag: bool = False
+    query: str = ""
+    termination_message: bool = False
+
+
 _HOST = Sameness(Differing.WARN, ("node.kubernetes.io/instance-type",), (("cpu", 10), ("memory", 10)))
 
 
@@ -169,6 +183,7 @@ class Policy:
     unknown_nodes: UnknownNodes = UnknownNodes.WITHHOLD
     stale_after_s: float = 300
     config_maps: bool = False
+    evidence: Evidence = Evidence()
     declare: bool = True
     coupling: bool = False
     model: bool = True

@@ -69,10 +69,11 @@ class Queue:
 @dataclass(frozen=True, slots=True)
 class Queues:
     """All in view: by system, namespace (empty where the queue has none) and name. `flavors` are all of Kueue's, which
-    count where a job's queue is not in view."""
+    count where a job's queue is not in view, and `cluster_queues` what its ClusterQueues let pods land on, by name."""
 
     known: Mapping[tuple[str, str, str], Queue] = field(default_factory=dict)
     flavors: tuple[Flavor, ...] = ()
+    cluster_queues: Mapping[str, Queue] = field(default_factory=dict)
 
 
 NO_QUEUES = Queues()

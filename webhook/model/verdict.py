@@ -10,8 +10,9 @@ from webhook.model.finding import Finding
 from webhook.model.fleet import Model
 from webhook.model.job import Reading, TrainingJob
 from webhook.model.patch import Operation
-from webhook.model.placement import Requirement, Toleration
+from webhook.model.placement import Pointer, Requirement, Toleration
 from webhook.model.policy import Language, Policy
+from webhook.model.profile import NO_LESSONS, Fits, Lessons, RanOut
 from webhook.model.queues import QueueName, Slot
 from webhook.model.request import Request
 
@@ -27,11 +28,13 @@ class Verdict(StrEnum):
 class Out(StrEnum):
     """Why a candidate cannot be chosen, in the order in which reasons are told.
 
-    UNREACHABLE: one role's own selectors leave no node of this model. UNWISHED: the submitter asked for another. QUOTA:
-    what the job's queue may hold there at the most is less than the gang.
+    RAN_OUT: a run of the same training ran out of memory there, whatever was declared. UNREACHABLE: one role's own
+    selectors leave no node of this model. UNWISHED: the submitter asked for another. QUOTA: what the job's queue may
+    hold there at the most is less than the gang.
     """
 
     MEMORY = "memory"
+    RAN_OUT = "ranOut"
     UNREACHABLE = "unreachable"
     UNWISHED = "unwished"
     QUOTA = "quota"
@@ -48,11 +51,13 @@ class Candidate:
     """One model in the target pool, over all device roles, or several that count as one: `also` are the others.
 
     `memory_mib` is the least that a node of it reports and `usable_mib` that less the policy's reserve. `devices`
-    counts what its nodes offer *there*, `devices_now` what is free *now* (None: the pods are not in view), and
-    `short_now` how many more than are free have been promised to others, or are waited for by pods without a node;
-    `waits` where the gang fits there, and not into that.
+    counts what its nodes offer *there*, and `devices_now` what is free *now*; `waits` where the gang fits there and not
+    into that. `left_now` is that less what pods without a node wait for: less than none where the queue is longer. Both
+    are None where the pods are not in view.
     `short_role` names the role that could not be placed, and `pods` how many of its pods could be. `risk`: the demand's
-    high end with headroom exceeds what is usable; `unlikely`: its likely figure does.
+    high end with headroom exceeds what is usable; `unlikely`: its likely figure does. `fits`: runs of the same training
+    ended well on it, which goes before all figures, and `against` a figure that says otherwise. `ran_out`: devices ran
+    out of memory there. `doubt`: they did, but once since a run ended well, or with a smaller micro-batch.
     """
 
     model: Model
@@ -61,7 +66,7 @@ class Candidate:
     usable_mib: float
     devices: int
     devices_now: int | None = None
-    short_now: int = 0
+    left_now: int | None = None
     waits: bool = False
     out: tuple[Out, ...] = ()
     short_role: str = ""
@@ -69,6 +74,10 @@ class Candidate:
     risk: bool = False
     unlikely: bool = False
     also: tuple[Model, ...] = ()
+    fits: Fits | None = None
+    against: bool = False
+    ran_out: RanOut | None = None
+    doubt: RanOut | None = None
 
     @property
     def models(self) -> tuple[Model, ...]:
@@ -80,9 +89,14 @@ class Candidate:
         return named(self.models)
 
     @property
+    def doubted(self) -> bool:
+        """Whether what is known of runs speaks against it, without putting it out."""
+        return self.doubt is not None and self.fits is None
+
+    @property
     def memory_out(self) -> bool:
-        """It lacks the memory, whatever else it lacks."""
-        return Out.MEMORY in self.out
+        """It lacks the memory, by a figure or as a run showed, whatever else it lacks."""
+        return Out.MEMORY in self.out or Out.RAN_OUT in self.out
 
 
 def smallest(among: Iterable[Candidate]) -> Candidate:
@@ -158,6 +172,13 @@ class Given:
         return not self.additions and self.queue is None
 
 
+class Waited(NamedTuple):
+    """Ranks on this model were seen to wait for others so many percent of the time, the most of all models."""
+
+    model: Model
+    percent: float
+
+
 @dataclass(frozen=True, slots=True)
 class Straggler:
     """What ranks on two models cost one another, estimated from the catalog's figures.
@@ -165,7 +186,7 @@ class Straggler:
     `slow` and `fast` are the models that are farthest apart. Of each step, the ranks on `fast` wait `least` to `most`
     percent for those on `slow`, the one by bandwidth and the other by dense BF16 compute (`most_by_compute`);
     `unused_mib` is what every rank on the largest of the models cannot use of its memory, since the micro-batch has to
-    fit the smallest.
+    fit the smallest. `seen` is what earlier runs showed where this job ran mixed, which no estimate is better than.
     """
 
     slow: Model
@@ -174,6 +195,7 @@ class Straggler:
     most_percent: float
     unused_mib: float
     most_by_compute: bool = True
+    seen: Waited | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,3 +270,7 @@ class Review:
     """What people read of it is written in this."""
     exceptions: tuple[ExceptionUse, ...] = ()
     """Those that made a difference."""
+    lessons: Lessons = NO_LESSONS
+    """What earlier runs teach about the job."""
+    to_log: tuple[Pointer, ...] = ()
+    """The containers that are to end with the last of their log as their termination message."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from webhook.model.fleet import Fleet
 from webhook.model.pods import Pinned, Promise, Queued
 from webhook.model.policy import Policy
+from webhook.model.profile import NO_PROFILES, Profiles
 from webhook.model.queues import NO_QUEUES, Queues
 from webhook.model.rules import Namespaces, Rules
 from webhook.model.surroundings import NOTHING_IN_VIEW, Surroundings
@@ -21,7 +22,8 @@ class World:
     kinds: Workloads | None = None
     """The kinds of job that can be read; None: those of the catalog."""
     promises: tuple[Promise, ...] = ()
-    """The pins that this replica has given lately and whose pods are not bound yet."""
+    """The pins that this replica has given lately and whose pods are not bound yet, and pods that have been bound since
+    the fleet was made."""
     pinned: Pinned = field(default_factory=dict)
     """The pins of pods that belong together."""
     queued: Queued = field(default_factory=dict)
@@ -32,3 +34,5 @@ class World:
     namespaces: Namespaces = field(default_factory=dict)
     """The labels of the namespaces in view."""
     queues: Queues = NO_QUEUES
+    profiles: Profiles = NO_PROFILES
+    """What earlier runs taught."""

@@ -16,6 +16,7 @@ from webhook.policy.exception import TrainingPolicyException
 from webhook.policy.policy_test import PolicyTest
 from webhook.policy.structural import Schema, structural
 from webhook.policy.training_policy import TrainingPolicy
+from webhook.policy.training_profile import TrainingProfile
 
 GROUP = "samestep.dev"
 VERSION = "v1alpha1"
@@ -83,6 +84,24 @@ _KINDS = (
         wide=2,
         namespaced=True,
     ),
+    _Kind(
+        TrainingProfile,
+        "trainingprofiles",
+        "tprof",
+        {
+            "Kind": ("string", ".spec.training.kind"),
+            "Models": ("string", ".spec.summary.models"),
+            "Runs": ("integer", ".spec.summary.runs"),
+            "OOM": ("string", ".spec.summary.outOfMemory"),
+            "Peak": ("string", ".spec.summary.peak"),
+            "Seen": ("date", ".spec.summary.lastSeen"),
+            "Model": ("string", ".spec.training.model"),
+            "Image": ("string", ".spec.training.image"),
+            "Batch": ("integer", ".spec.recipe.microBatch"),
+        },
+        wide=3,
+        namespaced=True,
+    ),
 )
 MODELS: Mapping[str, type[BaseModel]] = MappingProxyType(
     {one.model.__name__: one.model for one in _KINDS} | {PolicyTest.__name__: PolicyTest}
@@ -90,7 +109,8 @@ MODELS: Mapping[str, type[BaseModel]] = MappingProxyType(
 """All our kinds by name: custom resources, and those that are only files."""
 
 _Ours: Any = Annotated[
-    Accelerator | AcceleratorPool | TrainingPolicy | TrainingPolicyException | PolicyTest, Field(discriminator="kind")
+    Accelerator | AcceleratorPool | TrainingPolicy | TrainingPolicyException | TrainingProfile | PolicyTest,
+    Field(discriminator="kind"),
 ]
 
 

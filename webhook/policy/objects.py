@@ -24,7 +24,7 @@ KINDS: Mapping[str, type[TrainingPolicy | AcceleratorPool | TrainingPolicyExcept
 )
 _GROUP = "samestep.dev"
 _NAMESPACED = frozenset({"TrainingPolicyException"})
-_ELSEWHERE = frozenset({"PolicyTest"})
+_ELSEWHERE = frozenset({"PolicyTest", "TrainingProfile"})
 
 
 @dataclass(frozen=True, order=True, slots=True)
@@ -57,7 +57,8 @@ class ObjectError(ValueError):
 
 
 def is_ours(obj: Mapping[str, Any]) -> bool:
-    """Whether an object is meant to be one of these. A misspelt kind in our group is; a PolicyTest is no setting."""
+    """Whether an object is meant to be one of these. A misspelt kind in our group is; a PolicyTest or a
+    TrainingProfile is no setting."""
     kind, group = str(obj.get("kind")), str(obj.get("apiVersion")).partition("/")[0]
     return kind in KINDS or (group == _GROUP and kind not in _ELSEWHERE)
 

@@ -7,6 +7,7 @@ policy, or codes out of what it denies.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
+from operator import itemgetter
 
 from webhook.catalog.codes import action_of, may_deny
 from webhook.model.finding import Action, Finding
@@ -90,7 +91,7 @@ def rule(found: tuple[Policy, ...], request: Request, job: TrainingJob | None, w
 
 
 def gate(decision: Decision, ruling: Ruling, before: tuple[Finding, ...] = ()) -> Gated:
-    """The decision with the actions of its findings in force, denials first.
+    """The decision with the actions of its findings in force: denials first, then what a Deny policy would deny for.
 
     What the decision itself has withheld (a finding with an action of its own) is never raised, and neither is what an
     UPDATE leaves as it was (`before`). What the gates deny has no pin, and is admitted unpinned where that counts as a
@@ -103,7 +104,7 @@ def gate(decision: Decision, ruling: Ruling, before: tuple[Finding, ...] = ()) -
         used[ExceptionUse(steering.name, exempt, "SST302")] = None
         decision = _unpinned(decision)
     pins = steering.validation_action is not ValidationAction.AUDIT and not exempt
-    told: list[Finding] = []
+    told: list[tuple[tuple[int, int], Finding]] = []
     denied = would_deny = False
     gates = _gates(ruling)
     for finding in decision.findings:
@@ -116,15 +117,16 @@ def gate(decision: Decision, ruling: Ruling, before: tuple[Finding, ...] = ()) -
                 said = Action.WARN
             acting = _stricter(acting, _done(said, policy.validation_action))
             would = _stricter(would, said)
-        told.append(finding if action_of(finding) is acting else replace(finding, action=acting))
+        rank = _rank(finding.code, acting, would)
+        told.append((rank, finding if action_of(finding) is acting else replace(finding, action=acting)))
         denied, would_deny = denied or acting is Action.DENY, would_deny or would is Action.DENY
     verdict = _given(decision.verdict, denied=denied, pinning=pins)
     would_be = _given(decision.verdict, denied=would_deny, pinning=True)
     kept, given = (decision.pin, decision.given) if Verdict.PIN in (verdict, would_be) else (None, None)
     if kept is None and given is None and decision.verdict is Verdict.PIN:
-        told = [one for one in told if one.code != "SST301"]
-    told.sort(key=_rank)
-    decision = replace(decision, verdict=would_be, pin=kept, given=given, findings=(*told, *ruling.findings))
+        told = [one for one in told if one[1].code != "SST301"]
+    ranked = (finding for _, finding in sorted(told, key=itemgetter(0)))
+    decision = replace(decision, verdict=would_be, pin=kept, given=given, findings=(*ranked, *ruling.findings))
     return Gated(verdict, would_be, decision, tuple(used))
 
 
@@ -193,11 +195,11 @@ def _stricter(one: Action, other: Action) -> Action:
     return max(one, other, key=_STRICTNESS.__getitem__)
 
 
-def _rank(finding: Finding) -> int:
-    """Denials first, in the order in which they are told by; the rest as it came."""
-    if action_of(finding) is not Action.DENY:
-        return len(_LEADING) + 1
-    return _LEADING.index(finding.code) if finding.code in _LEADING else len(_LEADING)
+def _rank(code: str, acting: Action, would: Action) -> tuple[int, int]:
+    """Denials first, in the order in which they are told by, then what would be one; the rest as it came."""
+    if would is not Action.DENY:
+        return 2, 0
+    return int(acting is not Action.DENY), _LEADING.index(code) if code in _LEADING else len(_LEADING)
 
 
 def _unpinned(decision: Decision) -> Decision:

@@ -1,6 +1,6 @@
 """`TrainingPolicy`: the YAML form of a policy, validated by pydantic.
 
-An unknown field is an error, never ignored. `evidence` is not among the fields: nothing learns from runs yet.
+An unknown field is an error, never ignored.
 """
 
 import re
@@ -25,6 +25,7 @@ from webhook.model.job import Coupling
 from webhook.model.policy import (
     Condition,
     Differing,
+    Evidence,
     FleetShown,
     Language,
     Likeness,
@@ -313,6 +314,22 @@ class AnnotationsPart(Part):
     """Whether `allow-mixed`, with a reason, lets a job run on several models."""
 
 
+class EvidencePart(Part):
+    """What is learned from runs, where the observer is on."""
+
+    ignore_image_tag: StrictBool = False
+    """Whether images that differ in tag or digest alone are one recipe."""
+    query: Annotated[str, Field(max_length=1024)] = ""
+    """A PromQL expression for the memory in use on a device, in bytes, by namespace and pod, for monitoring that is not
+    known by itself. Empty: none."""
+    termination_message: StrictBool = False
+    """Whether containers that train get `terminationMessagePolicy: FallbackToLogsOnError` where they set none, so that
+    a device that ran out of memory can be told from how the pod ended."""
+
+    def resolved(self) -> Evidence:
+        return Evidence(self.ignore_image_tag, self.query, self.termination_message)
+
+
 class MessagesPart(Part):
     """What submitters read."""
 
@@ -379,6 +396,7 @@ class Spec(Part):
     ] = ()
     """Kinds of job that Samestep does not know, or is to read otherwise: entries as in webhook/catalog/workloads.yaml.
     One of the same group, version and kind goes before the entry there."""
+    evidence: EvidencePart = EvidencePart()
     messages: MessagesPart = MessagesPart()
     language: Language = Language.EN
     """Of messages. A namespace's label `samestep.dev/lang` goes before it."""
@@ -427,6 +445,7 @@ class TrainingPolicy(Part):
             allow_mixed=spec.annotations.allow_mixed,
             exceptions=spec.exceptions == "Allowed",
             config_maps=spec.config_maps,
+            evidence=spec.evidence.resolved(),
             kinds=spec.kinds,
             fleet_shown=spec.messages.fleet,
             language=spec.language,

@@ -59,6 +59,8 @@ class Admission:
         self.fn: kopf.WebhookFn | None = None
         self.surround: Surround | None = None
         """Gets what a request refers to and is not in view; without it, that stays so."""
+        self.heard: Callable[[Review], None] = lambda _: None
+        """Hears each review that was answered; it must be quick, and not raise."""
         self.limits = limits
         self._worlds = worlds
         self._metrics = metrics
@@ -117,6 +119,7 @@ class Admission:
             review, response = await self._decide(handler, request)
         self._worlds.promise(review)
         self._metrics.count(review, time.perf_counter() - started)
+        self.heard(review)
         _log.info(_told(review), extra={"facts": _facts(review, started)})
         return _enveloped(response)
 

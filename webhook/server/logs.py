@@ -7,6 +7,7 @@ import logging
 from datetime import UTC, datetime
 
 import orjson
+from aiohttp.http_exceptions import HttpProcessingError
 
 
 def configure_logs(log_format: str, level: str) -> None:
@@ -17,6 +18,15 @@ def configure_logs(log_format: str, level: str) -> None:
     if level != "debug":
         logging.getLogger("kopf").setLevel(logging.WARNING)
         logging.getLogger("asyncio").setLevel(logging.CRITICAL)  # a port scanner's broken handshakes
+    server = logging.getLogger("aiohttp.server")
+    server.removeFilter(_no_scanners)
+    if level != "debug":
+        server.addFilter(_no_scanners)
+
+
+def _no_scanners(record: logging.LogRecord) -> bool:
+    """What is no HTTP gets its 400. aiohttp would log a traceback each time, with what was sent in it."""
+    return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
 
 
 class _Json(logging.Formatter):

@@ -1,14 +1,16 @@
 """What Prometheus sees. Labels are bounded: never the name of a job, a namespace or a user."""
 
 import time
-from collections import Counter as Tally
+from collections import Counter as Counts
 from collections.abc import Iterator
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from webhook.answer.evidence import used
 from webhook.cluster.keeper import Keeper
+from webhook.cluster.observer import Tally
 from webhook.cluster.policies import FILES, KINDS
 from webhook.cluster.world import Worlds
 from webhook.model.request import Stage
@@ -43,6 +45,12 @@ class Metrics:
             ("policy", "code"),
             registry=registry,
         )
+        self._profiles = Counter(
+            "samestep_profiles_used",
+            "Reviews in which earlier runs had a part, by what they showed: fits, out (of memory), peak, slope.",
+            ("fact",),
+            registry=registry,
+        )
         self._duration = Histogram(
             "samestep_review_duration_seconds",
             "From the head of an admission request to its answer.",
@@ -70,6 +78,12 @@ class Metrics:
         self.http_responses = Counter(
             "samestep_http_responses", "Answers to admission requests by HTTP status.", ("code",), registry=registry
         )
+        self.events = Counter(
+            "samestep_events",
+            "Events by what became of them; There: it had been written before, by this replica or another.",
+            ("outcome",),
+            registry=registry,
+        )
         self.ready = Gauge("samestep_ready", "Whether this replica is ready, as /readyz says.", registry=registry)
         told = "Whether this replica holds the Lease, and with it writes for all."
         self.leader = Gauge("samestep_leader", told, registry=registry)
@@ -87,6 +101,8 @@ class Metrics:
             self._would_be.labels(stage, review.would_be.value, review.policy.name).inc()
         for use in review.exceptions:
             self._exceptions.labels(use.policy, use.code).inc()
+        for fact in used(review):
+            self._profiles.labels(fact).inc()
         self._duration.labels(stage).observe(duration_s)
         if review.request.stage is Stage.MUTATE and not review.request.dry_run:
             self._count_mixed(review)
@@ -103,9 +119,44 @@ class Metrics:
         """The webhook configurations are kept by this one."""
         self._state.keeper = keeper
 
+    def show(self, tally: Tally) -> None:
+        """What the observer of runs counts is shown as well."""
+        self._registry.register(_Observed(tally))
+
     def text(self) -> bytes:
         """In the text format of Prometheus."""
         return generate_latest(self._registry)
+
+
+class _Observed(Collector):
+    """What was observed of runs, read off at the moment of the scrape."""
+
+    def __init__(self, tally: Tally) -> None:
+        self._tally = tally
+
+    def collect(self) -> Iterator[Metric]:
+        told = "Questions to Prometheus about the devices of runs."
+        yield _counted("samestep_observer_queries", told, "outcome", self._tally.queries)
+        told = "Values of Prometheus that were not believed, or belong to no rank of the run that was asked for."
+        yield _counted("samestep_observer_dropped_values", told, "reason", self._tally.dropped)
+        told = "Runs observed: that ended well or badly, and times that a device of one ran out of memory."
+        yield _counted("samestep_observer_runs", told, "ending", self._tally.runs)
+        told = "TrainingProfiles written and deleted, and writes that failed."
+        yield _counted("samestep_observer_writes", told, "outcome", self._tally.writes)
+        told = "Jobs that were not looked at, because too many came at once."
+        yield CounterMetricFamily("samestep_observer_left_out_jobs", told, value=self._tally.left_out)
+        told = "TrainingProfiles that there are, by the most that they say, as of the last sweep."
+        profiles = GaugeMetricFamily("samestep_training_profiles", told, labels=("state",))
+        for state, count in self._tally.profiles.items():
+            profiles.add_metric((state,), count)
+        yield profiles
+
+
+def _counted(name: str, told: str, label: str, counts: Counts[str]) -> CounterMetricFamily:
+    found = CounterMetricFamily(name, told, labels=(label,))
+    for value, count in counts.items():
+        found.add_metric((value,), count)
+    return found
 
 
 class _State(Collector):
@@ -151,8 +202,8 @@ class _State(Collector):
         if self.keeper is not None:
             yield from _kept(self.keeper)
 
-    def _nodes_by_model(self) -> Tally[str]:
-        tally: Tally[str] = Tally()
+    def _nodes_by_model(self) -> Counts[str]:
+        tally: Counts[str] = Counts()
         if self._worlds.current is not None:
             for column in self._worlds.current.fleet.devices.values():
                 tally.update({model.name: nodes.bit_count() for model, nodes in column.models.items()})

@@ -13,20 +13,27 @@ from pathlib import Path
 from uuid import uuid4
 
 from webhook.cluster.access import Access
+from webhook.cluster.created import CreatedJobs
+from webhook.cluster.denials import Denials
+from webhook.cluster.events import Events
 from webhook.cluster.following import Following
 from webhook.cluster.handlers import admission_handlers, with_fallback, without_kopf
+from webhook.cluster.jobs import JobWatch
 from webhook.cluster.keeper import Keeper
 from webhook.cluster.lease import Lease
 from webhook.cluster.lookup import Lookup
+from webhook.cluster.observer import Observer
 from webhook.cluster.operator import run_operator
 from webhook.cluster.own_certificates import OwnCertificates
 from webhook.cluster.policies import LivePolicies
 from webhook.cluster.policy_files import PolicyFiles
+from webhook.cluster.prometheus import Endpoint, Prometheus
 from webhook.cluster.standings import Standings
 from webhook.cluster.world import Worlds
 from webhook.intake.references import references
 from webhook.model.fleet import Fleet
 from webhook.model.policy import Policy
+from webhook.model.profile import NO_PROFILES, Profiles
 from webhook.model.rules import Rules
 from webhook.policy.load import Loaded
 from webhook.policy.settle import NO_FILES
@@ -46,8 +53,9 @@ class Settings:
     """`host` empty: all interfaces. Without `cert` and `key` a pair is made, its authority written to `ca_out`; with
     `own_certificates` it is kept in a Secret, and the webhook configurations are kept right. With `client_ca` only who
     shows a certificate of it is served, and with `client_names` only who has one of these names in it.
-    With a `fleet` there is no cluster; `read_fleet` makes it again, by the node labels that policies say name GPU
-    models. `loaded` is what `policies`, which are followed, have come to at first."""
+    With a `fleet` there is no cluster, and `profiles` are what earlier runs taught; `read_fleet` makes it again, by the
+    node labels that policies say name GPU models. `loaded` is what `policies`, which are followed, have come to at
+    first. `observe`: runs are learned from; `prometheus` knows what their devices hold."""
 
     host: str
     port: int
@@ -62,9 +70,12 @@ class Settings:
     client_names: frozenset[str] = frozenset()
     access: Access = field(default_factory=Access)
     fleet: Fleet | None = None
+    profiles: Profiles = NO_PROFILES
     read_fleet: Callable[[tuple[str, ...]], Fleet] | None = None
     policies: Path | None = None
     loaded: Loaded = NO_FILES
+    observe: bool = True
+    prometheus: Endpoint | None = None
 
 
 async def run(settings: Settings) -> None:
@@ -74,6 +85,7 @@ async def run(settings: Settings) -> None:
         await settings.access.check()
     worlds = Worlds(Policy(), settings.fleet)
     worlds.rule(settings.loaded.rules)
+    worlds.learn(settings.profiles)
     metrics = Metrics(worlds, certificate, _version())
     admission = Admission(worlds, metrics)
     server = Server(
@@ -145,12 +157,27 @@ async def _serve_cluster(
             own.look()
 
     metrics.leader.set_function(lambda: lease.held)
-    lease.start()
-    standings.start()
-    if own is not None:
-        own.start()
     lookup = Lookup(access.client, following.path_of, references)
     admission.surround = lookup.world
+    events = Events(
+        access.client, lease.identity, worlds.trouble, lambda outcome: metrics.events.labels(outcome.value).inc()
+    )
+    denials = Denials(events)
+    admission.heard = denials.hear
+    created = CreatedJobs(worlds, lookup.world, events)
+    observer = Observer(
+        access.client,
+        lambda: lease.held,
+        worlds,
+        lookup.world,
+        Prometheus(settings.prometheus) if settings.prometheus else None,
+        observe=settings.observe,
+    )
+    metrics.show(observer.tally)
+    subscribers = (created.see, observer.take)
+    jobs = JobWatch(access.client, lambda: lease.held, lambda: worlds.kinds, subscribers, worlds.trouble)
+    for one in (lease, standings, *((own,) if own else ()), events, denials, created, observer, jobs):
+        one.start()
     operator = asyncio.create_task(
         run_operator(
             access=access,
@@ -173,7 +200,9 @@ async def _serve_cluster(
     await server.close()
     over.set()
     await operator
-    await asyncio.gather(lookup.close(), files.stop(), standings.stop())
+    await asyncio.gather(files.stop(), standings.stop(), denials.stop(), jobs.stop(), created.stop())
+    await observer.stop()
+    await asyncio.gather(lookup.close(), events.stop())
     await lease.stop()
 
 

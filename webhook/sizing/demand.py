@@ -1,7 +1,7 @@
 """From what is known of a job to the demand of one rank.
 
-Each source is asked in its order, best first, and the first that gives a figure counts. What earlier runs teach has its
-places in `_SOURCES` too, as DemandSource says.
+Each source is asked in its order, best first, and the first that gives a figure counts, as DemandSource says.
+Facts of earlier runs are no figures: they go before all of these, where candidates are weighed.
 """
 
 from collections.abc import Callable
@@ -13,6 +13,7 @@ from webhook.model.demand import UNKNOWN_DEMAND, Demand, DemandPart, DemandSourc
 from webhook.model.finding import Phrase
 from webhook.model.job import Reading, TrainingJob
 from webhook.model.policy import Policy
+from webhook.model.profile import NO_LESSONS, Lessons
 from webhook.sizing.from_job import Sizable, Unsizable, bound_of, training_of
 from webhook.sizing.table import entry_for
 
@@ -27,8 +28,9 @@ class Sized:
     missing: str = ""
 
 
-def size(job: TrainingJob, policy: Policy, micro_batch: int | None = None) -> Sized:
+def size(job: TrainingJob, policy: Policy, micro_batch: int | None = None, lessons: Lessons = NO_LESSONS) -> Sized:
     """The memory that each rank of `job` needs, in MiB; with another micro-batch than the job's where one is given.
+    `lessons` are of the job as it is: what earlier runs showed counts for no other micro-batch.
 
     A micro-batch read from a flag that some programs take for the whole job (`--batch-size`) gives an interval: at
     least its share of one rank, at most all of it.
@@ -37,8 +39,9 @@ def size(job: TrainingJob, policy: Policy, micro_batch: int | None = None) -> Si
     if batch is not None and micro_batch is not None:
         batch = replace(batch, value=micro_batch)
     missing = ""
+    seen = lessons.demand if micro_batch is None else None
     for source in _SOURCES:
-        found = source(job, policy, batch)
+        found = source(job, policy, batch, seen)
         if isinstance(found, Demand):
             capped = _capped(found, job, policy)
             return Sized(capped, batch, missing if capped.known else missing or "samestep.dev/memory-per-device")
@@ -102,7 +105,7 @@ def parts_of(job: TrainingJob, policy: Policy, demand: Demand, batch: Reading | 
     )
 
 
-def _declared(job: TrainingJob, policy: Policy, batch: Reading | None) -> Demand | str:
+def _declared(job: TrainingJob, policy: Policy, batch: Reading | None, _: Demand | None) -> Demand | str:
     """What the annotations say."""
     declared = job.declared
     if not policy.declare:
@@ -116,7 +119,7 @@ def _declared(job: TrainingJob, policy: Policy, batch: Reading | None) -> Demand
     return _linear(job, DemandSource.DECLARED, declared.fixed_mib, declared.per_sample_mib, batch)
 
 
-def _tabled(job: TrainingJob, policy: Policy, batch: Reading | None) -> Demand | str:
+def _tabled(job: TrainingJob, policy: Policy, batch: Reading | None, _: Demand | None) -> Demand | str:
     """What the policy's table says of jobs like this one."""
     place = entry_for(job, policy.tabled)
     if place is None:
@@ -126,6 +129,12 @@ def _tabled(job: TrainingJob, policy: Policy, batch: Reading | None) -> Demand |
     if isinstance(found, str):
         return found
     return replace(found, assumptions=(Phrase("tabled", {"place": place}),))
+
+
+def _observed(_: TrainingJob, __: Policy, ___: Reading | None, seen: Demand | None) -> Demand | str:
+    """What earlier runs were seen to hold. It never denies: a peak is an upper bound, and a line through peaks no
+    lower one."""
+    return "" if seen is None else seen
 
 
 def _linear(
@@ -142,7 +151,7 @@ def _linear(
     return Demand(fixed_mib + per_sample_mib * share, most, most, source)
 
 
-def _estimated(job: TrainingJob, _: Policy, batch: Reading | None) -> Demand | str:
+def _estimated(job: TrainingJob, _: Policy, batch: Reading | None, __: Demand | None) -> Demand | str:
     """The estimate, where the job's trainer, model and micro-batch are known."""
     certain = batch is not None and batch.certain
     found = training_of(job, batch.value if batch is not None and certain else 1)
@@ -154,7 +163,7 @@ def _estimated(job: TrainingJob, _: Policy, batch: Reading | None) -> Demand | s
     return Demand(one.low_mib, one.likely_mib, one.high_mib, DemandSource.ESTIMATED, found.may_deny, found.assumptions)
 
 
-def _bound(job: TrainingJob, _: Policy, __: Reading | None) -> Demand | str:
+def _bound(job: TrainingJob, _: Policy, __: Reading | None, ___: Demand | None) -> Demand | str:
     """What the parameters alone take, where no more can be said of a model that is known."""
     found = bound_of(job)
     return "" if found is None else bound(found)
@@ -167,9 +176,10 @@ def _micro_batch(job: TrainingJob, policy: Policy) -> Reading | None:
     return job.batch.micro
 
 
-_SOURCES: tuple[Callable[[TrainingJob, Policy, Reading | None], Demand | str], ...] = (
+_SOURCES: tuple[Callable[[TrainingJob, Policy, Reading | None, Demand | None], Demand | str], ...] = (
     _declared,
     _tabled,
+    _observed,
     _estimated,
     _bound,
 )

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from controlplane.nodes import A100_80GB, RTX_5090, RTX_PRO_6000, Card, gpu_node
+from tests.profiles import NOW, known, large, profile, ran, recipe, seen, small
 from tests.samples import Json, ask, demo_nodes, fleet, job, nodes, patched, pod, pytorchjob
 from tests.unit.intake.runtimes import train_job
 from webhook.answer.texts import texts
@@ -106,6 +107,8 @@ def without_a_batch(sharding: str) -> Json:
     return pytorchjob(pod(command=("torchrun", "train.py", *flags)))
 
 
+TO_THE_SMALL_CARD = pytorchjob(pod(nodeSelector={PRODUCT: RTX_5090.product}))
+
 DENIALS = {
     "memory and room, the design's example": ask(ddp("--per_device_train_batch_size", "64"), TWO_TO_ONE),
     "memory, by micro-batch": ask(ddp("--per_device_train_batch_size=256", workers=4)),
@@ -140,6 +143,29 @@ DENIALS = {
     "asks for a model that is not there": ask(pytorchjob(memory_per_device="20Gi", model="H200")),
     "memory, mixed on purpose": ask(ddp("--per_device_train_batch_size", "64"), policy=NEVER),
     "room, mixed on purpose": ask(pytorchjob(pod(gpus=4), workers=5, memory_per_device="20Gi"), policy=NEVER),
+    "memory, as earlier runs showed": ask(
+        TO_THE_SMALL_CARD, now=NOW, profiles=ran(TO_THE_SMALL_CARD, small(out=2, times=2))
+    ),
+    "memory, as earlier runs showed, though less is declared": ask(
+        pytorchjob(memory_per_device="20Gi"),
+        nodes((RTX_5090, 4, 4)),
+        now=NOW,
+        profiles=ran(pytorchjob(memory_per_device="20Gi"), small(out=2)),
+    ),
+    "memory, by figures and as earlier runs showed": ask(
+        pytorchjob(memory_per_device="120Gi"),
+        now=NOW,
+        profiles=ran(pytorchjob(memory_per_device="120Gi"), small(out=2)),
+    ),
+    "memory, mixed on purpose, as earlier runs showed": ask(
+        pytorchjob(), policy=NEVER, now=NOW, profiles=ran(pytorchjob(), small(out=2))
+    ),
+    "not pinned, where runs were mixed before": ask(
+        pytorchjob(memory_per_device="44Gi"),
+        stage=Stage.VALIDATE,
+        now=NOW,
+        profiles=ran(pytorchjob(memory_per_device="44Gi"), small(imbalance=0), large(imbalance=0.31)),
+    ),
     "room, models that count as one": ask(
         pytorchjob(pod(gpus=4), workers=5, memory_per_device="44Gi"), LIKE, policy=ALIKE
     ),
@@ -203,6 +229,14 @@ STALE = fleet(demo_nodes(), taken_at=0.0)
 WIDE = pytorchjob(pod(gpus=4), workers=4)
 WARN = Policy(validation_action=ValidationAction.WARN)
 
+TO_THE_SMALL_CARD_DECLARED = pytorchjob(pod(nodeSelector={PRODUCT: RTX_5090.product}), memory_per_device="44Gi")
+TRIALS = job(pod(gpus=1, command=["python", "trial.py"]), indexed=False, pods=8)
+
+
+def in_batches(batch: int) -> Json:
+    return pytorchjob(pod(command=("torchrun", "train.py", f"--per_device_train_batch_size={batch}")))
+
+
 WARNINGS = {
     "pinned": ask(pytorchjob(memory_per_device="44Gi")),
     "pinned to models that count as one": ask(pytorchjob(memory_per_device="44Gi"), LIKE, policy=ALIKE),
@@ -251,6 +285,58 @@ WARNINGS = {
     "unknown kind": ask({"apiVersion": "example.com/v1", "kind": "Trainer", "spec": pod()}),
     "wrong type": ask(pytorchjob(workers="two")),  # type: ignore[arg-type]
     "unknown annotation": ask(pytorchjob(memory_per_devise="44Gi")),
+    "kept off where earlier runs ran out": ask(pytorchjob(), now=NOW, profiles=ran(pytorchjob(), small(out=2))),
+    "kept off where earlier runs ran out, though less is declared": ask(
+        pytorchjob(memory_per_device="20Gi"),
+        now=NOW,
+        profiles=ran(pytorchjob(memory_per_device="20Gi"), small(out=2, times=2, good=9)),
+    ),
+    "earlier runs ended well, though more is declared": ask(
+        TO_THE_SMALL_CARD_DECLARED, now=NOW, profiles=ran(TO_THE_SMALL_CARD_DECLARED, small(runs=3))
+    ),
+    "once out of memory since a run ended well": ask(
+        pytorchjob(), nodes((RTX_5090, 4, 4)), now=NOW, profiles=ran(pytorchjob(), small(out=1, good=2))
+    ),
+    "out of memory with a smaller batch": ask(
+        in_batches(64), nodes((RTX_5090, 4, 4)), now=NOW, profiles=ran(in_batches(32), small(out=1))
+    ),
+    "independent pods, as earlier runs showed": ask(TRIALS, now=NOW, profiles=ran(TRIALS, small(out=2))),
+    "earlier runs ran out, nodes of unknown model": ask(
+        pytorchjob(),
+        [*nodes((RTX_5090, 4, 4)), unlabelled()],
+        now=NOW,
+        profiles=ran(pytorchjob(), small(out=2)),
+    ),
+    "earlier runs ran out, stale fleet": ask(
+        pytorchjob(),
+        fleet(demo_nodes(), taken_at=NOW - 412),
+        now=NOW,
+        profiles=ran(pytorchjob(), small(out=2), large(out=1)),
+    ),
+    "mixed on purpose, nodes of unknown model, as earlier runs showed": ask(
+        pytorchjob(), [*demo_nodes(), unlabelled()], policy=NEVER, now=NOW, profiles=ran(pytorchjob(), small(out=2))
+    ),
+    "mixed on purpose, as seen before": ask(
+        pytorchjob(memory_per_device="20Gi"),
+        policy=NEVER,
+        now=NOW,
+        profiles=ran(pytorchjob(memory_per_device="20Gi"), small(imbalance=0), large(imbalance=0.31)),
+    ),
+    "tight, by a peak": ask(TO_THE_SMALL_CARD, now=NOW, profiles=ran(TO_THE_SMALL_CARD, large(runs=2, peak_gib=33))),
+    "likely too small, by peaks on two sizes of card": ask(
+        TO_THE_SMALL_CARD,
+        now=NOW,
+        profiles=ran(TO_THE_SMALL_CARD, large(runs=2, peak_gib=44), seen(A100_80GB, runs=1, peak_gib=42)),
+    ),
+    "likely too small, by the line through other batches": ask(
+        in_batches(64),
+        nodes((RTX_5090, 4, 4)),
+        now=NOW,
+        profiles=known(
+            profile(recipe(in_batches(8)), large(runs=1, peak_gib=10), name="ddp-8"),
+            profile(recipe(in_batches(16)), large(runs=1, peak_gib=14), name="ddp-16"),
+        ),
+    ),
     "processes without devices": ask(pytorchjob(pod(gpus=0, command=("torchrun", "--nproc-per-node=8", "train.py")))),
 }
 
@@ -321,6 +407,7 @@ REALISTIC: dict[str, str | int | Phrase] = {
     "pools": "vision, speech",
     "problem": "no such key: labels",
     "program": "deepspeed",
+    "ran": Phrase("ran_out", {"run": "llama-sft-7", "when": "2027-01-14"}),
     "reference": "ClusterTrainingRuntime torch",
     "role": "Worker",
     "said": "torchrun --nproc-per-node=8",
@@ -328,6 +415,7 @@ REALISTIC: dict[str, str | int | Phrase] = {
     "stack": "ROCm and RCCL",
     "taken": 64,
     "there": 12,
+    "though": "",
     "told": "64, 32",
     "usable_mib": 31_967,
     "value": "NVIDIA-RTX-PRO-6000-Blackwell-Server-Edition",
@@ -338,13 +426,17 @@ REALISTIC: dict[str, str | int | Phrase] = {
 }
 """What the placeholders of findings hold, as long as they usually are."""
 
-ELSEWHERE: dict[str, dict[str, str | int]] = {
+_WELL: dict[str, str | int | Phrase] = {"ran": Phrase("ran_well_times", {"runs": 12, "when": "2027-01-14"})}
+
+ELSEWHERE: dict[str, dict[str, str | int | Phrase]] = {
     "SST102": {"kind": "Trainer.example.com"},
     "SST103/beside": {"taken": "samestep.dev/memory-per-device", "other": "samestep.dev/memory-fixed"},
     "SST103/declared": {"one": "samestep.dev/micro-batch", "other": "--per_device_train_batch_size"},
     "SST104/claim": {"reference": "train-gpus"},
     "SST104/queue": {"reference": "LocalQueue training"},
     "SST104/selector": {"reference": "rtx-pro-6000-gpus"},
+    "SST207": _WELL,
+    "SST207/against": _WELL,
 }
 """The same where a text means something else by the name."""
 

@@ -208,6 +208,7 @@ SHAPE: Json = {
     "pin": {"key", "values"},
     "job": {"coupling", "couplingBecause", "devices", "microBatch", "microBatchFrom", "roles"},
     "demand": {"lowMib", "likelyMib", "highMib", "source", "mayDeny", "assumptions"},
+    "runs": {"recipe", "profiles", "facts", "lineThrough"},
     "pool": {"nodes", "unknownNodes", "twoModelNodes", "shareNodes", "smallestUsableMib", "candidates"},
 }
 KEYS = {
@@ -237,7 +238,7 @@ def test_every_key_is_always_there(check: Check, output: str) -> None:
         for one in item["pool"]["candidates"]:
             assert set(one) == {
                 *("model", "models", "memoryMib", "usableMib", "nodes", "devicesThere", "devicesNow"),
-                *("feasible", "because", "chosen"),
+                *("feasible", "because", "chosen", "ranOut", "endedWell"),
             }
         for one in item["findings"]:
             assert set(one) == {"code", "severity", "field", "message"}
@@ -259,6 +260,7 @@ def test_what_mixing_would_cost_is_told_of_a_pinned_job(check: Check) -> None:
         "mostPercent": 55,
         "mostBy": "compute",
         "unusedMib": RTX_PRO_6000.memory_mib - RTX_5090.memory_mib,
+        "seen": None,
     }
     told = "RTX-5090 ranks would make the RTX-PRO-6000-Blackwell-Server ranks wait 0–55 % of each step"
     assert told in check(PINNED).stdout

@@ -1,6 +1,8 @@
 """`samestep explain -f --fleet`: how a job is decided, as a person and as a program reads it."""
 
 import json
+import re
+import time
 from collections.abc import Callable
 from copy import deepcopy
 from enum import StrEnum
@@ -13,11 +15,14 @@ from click.testing import CliRunner, Result
 from syrupy.assertion import SnapshotAssertion
 
 from controlplane.nodes import A100_80GB, H100, RTX_5090, RTX_PRO_6000
+from tests.profiles import profile, recipe
 from tests.samples import Json, ask, job, nodes, patched, pod, pytorchjob
 from webhook.cli import main, stories
 from webhook.decision.notes import Criterion, Refused, Rule, Tried, Unpinned
 from webhook.decision.scope import Treatment
+from webhook.model.profile import Observation, OutOfMemory, day
 from webhook.model.verdict import Out
+from webhook.policy.training_profile import document_of
 
 Explain = Callable[..., Result]
 PRODUCT = "nvidia.com/gpu.product"
@@ -85,6 +90,30 @@ def test_a_job_that_is_denied_with_an_estimate(explain: Explain, snapshot: Snaps
     model = ("--model_name_or_path=meta-llama/Llama-3.1-8B", "--per_device_train_batch_size=16")
     denied = pytorchjob(pod(command=(*command, *model)), workers=2)
     assert explain(denied, known=nodes((RTX_5090, 2, 4), (RTX_PRO_6000, 2, 4))).stdout == snapshot
+
+
+def test_a_job_of_which_earlier_runs_are_known(explain: Explain) -> None:
+    obj = pytorchjob()
+    now = time.time()
+    out = OutOfMemory(now - 3600, "ddp-7")
+    seen = (
+        Observation(RTX_5090.product, RTX_5090.memory_mib, seen_at=now, out_of_memory=out),
+        Observation(RTX_PRO_6000.product, RTX_PRO_6000.memory_mib, 2, now - 60, 41_000, now),
+    )
+    kept = document_of(profile(recipe(obj), *seen))
+    known = nodes((RTX_5090, 4, 4), (RTX_PRO_6000, 2, 4))
+    told = explain(obj, kept, known=known).stdout
+    lines = " ".join(told.split())
+    assert f"Earlier runs, ddp-1f0a: RTX-5090 ran out of memory: ddp-7, {day(now - 3600)};" in lines
+    assert f"RTX-PRO-6000-Blackwell-Server: 2 good runs (last {day(now - 60)})" in lines
+    assert re.search(r"no earlier run ran out of memory there +RTX-5090 +RTX-PRO-6000-Blackwell-Server", told)
+    assert re.search(rf"RTX-5090 .* ran out of memory before \(ddp-7, {day(now - 3600)}\)", told)
+    outcome = decision(explain(obj, kept, known=known, options=("-o", "json")))["review"]
+    assert outcome["runs"]["profiles"] == ["ddp-1f0a"]
+    assert outcome["runs"]["facts"] == ["fits", "out", "peak"]
+    small, large = outcome["pool"]["candidates"]
+    assert (small["because"], small["ranOut"]["object"], small["endedWell"]) == (["SST205"], "ddp-7", None)
+    assert (large["because"], large["ranOut"], large["endedWell"]["runs"]) == ([], None, 2)
 
 
 def test_jobs_that_are_not_pinned_to_one_model(explain: Explain, snapshot: SnapshotAssertion) -> None:

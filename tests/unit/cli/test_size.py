@@ -1,14 +1,22 @@
 """`samestep size`."""
 
 import json
+import time
 from pathlib import Path
 
 import pytest
 import yaml
 from click.testing import CliRunner, Result
 
-from controlplane.nodes import RTX_5090, gpu_node
+from controlplane.nodes import H100, RTX_5090, gpu_node
 from webhook.cli import main
+from webhook.evidence.recipe import recipe_of
+from webhook.intake.read import read_job
+from webhook.model.job import TrainingJob
+from webhook.model.policy import Evidence
+from webhook.model.profile import Observation, OutOfMemory, Profile
+from webhook.model.request import Kind, User
+from webhook.policy.training_profile import document_of, name_of
 
 _LLAMA = ("--model", "meta-llama/Llama-3.1-8B", "--micro-batch", "2", "--seq-len", "2048")
 
@@ -90,6 +98,41 @@ def test_a_fleet_takes_the_place_of_the_catalog(tmp_path: Path) -> None:
     found = _document("--model", "gpt2", "--micro-batch", "2", "--seq-len", "1024", "--fleet", str(path))
     assert isinstance(found["largestMicroBatch"], dict)
     assert list(found["largestMicroBatch"]) == ["NVIDIA-GeForce-RTX-5090"]
+
+
+def test_what_earlier_runs_took_is_told_beside_an_estimate_and_where_nothing_else_is_known(tmp_path: Path) -> None:
+    nodes, profiles = tmp_path / "nodes.yaml", tmp_path / "profiles.yaml"
+    nodes.write_text(yaml.safe_dump(gpu_node("a", RTX_5090)))
+    now = time.time()
+    seen = (
+        Observation(H100.product, 81_559, 3, now, 40_000, now),
+        Observation(RTX_5090.product, 32_607, seen_at=now, out_of_memory=OutOfMemory(now, "the-first")),
+    )
+    flags = ("--fsdp", "full_shard", "--model_name_or_path", "meta-llama/Llama-3.1-8B")
+    unknown, known = _job(tmp_path / "unknown.yaml"), Path(_told(tmp_path / "known.yaml", *flags))
+    documents = []
+    for path in (unknown, known):
+        obj = yaml.safe_load(path.read_text())
+        job = read_job(obj, kind=Kind("batch", "v1", "Job"), namespace="default", user=User())
+        assert isinstance(job, TrainingJob)
+        recipe = recipe_of(job, Evidence())
+        documents.append(document_of(Profile("default", name_of(recipe), recipe, seen)))
+    profiles.write_text(yaml.safe_dump_all(documents))
+    fleet = ("--fleet", str(nodes), "--fleet", str(profiles))
+
+    assert _run("-f", str(unknown), "--fleet", str(nodes)).exit_code == 2
+    told = _document("-f", str(unknown), *fleet)
+    assert told["source"] == "observed"
+    assert isinstance(told["runs"], list)
+    well, out, name = *told["runs"][:2], documents[0]["metadata"]["name"]
+    assert well.startswith("H100-80GB-HBM3: ")
+    assert well.endswith(f"({name})")
+    assert out.startswith("RTX-5090 ran out of memory: the-first")
+    beside = _document("-f", str(known), *fleet)
+    assert isinstance(beside["runs"], list)
+    assert (beside["source"], len(beside["runs"])) == ("estimated", len(told["runs"]))
+    assert "RTX-5090 ran out of memory" in _run("-f", str(known), *fleet).stdout
+    assert "runs" not in _document("-f", str(known), *fleet, "--micro-batch", "1")
 
 
 def test_a_fleet_that_only_the_policys_label_names_is_sized_too(tmp_path: Path) -> None:

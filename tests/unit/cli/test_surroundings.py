@@ -7,9 +7,12 @@ from controlplane.nodes import RTX_5090, gpu_node
 from tests.queues import flavor, local, queue
 from tests.samples import Json, pod
 from webhook.cli.surroundings import offline
+from webhook.cli.worlds import world_from
 from webhook.fleet.pods import siblings
 from webhook.fleet.room import free_devices
 from webhook.model.job import PinRecord
+from webhook.model.profile import Observation, Profile, Recipe
+from webhook.policy.training_profile import document_of, name_of
 
 
 def raw_pod(name: str, node: str, **metadata: object) -> Json:
@@ -69,3 +72,28 @@ def test_flavors_and_queues_are_in_view_whatever_stands_beside_them(tmp_path: Pa
 def test_a_queue_that_cannot_be_read_is_told_with_its_place(tmp_path: Path) -> None:
     (problem,) = offline([written(tmp_path, NODE, flavor("a"), queue({"a": {"nominalQuota": "a few"}}))]).problems
     assert str(problem).startswith("cluster.json#0.items[2]: spec.resourceGroups.0.flavors.0.resources.0.nominalQuota")
+
+
+def profile(**metadata: object) -> Json:
+    recipe = Recipe("0" * 20, "1" * 20, 8)
+    written = document_of(
+        Profile("team-a", name_of(recipe), recipe, (Observation("NVIDIA-L4", 23_034, seen_at=1.8e9),))
+    )
+    return written | {"metadata": {"name": written["metadata"]["name"], **metadata}}
+
+
+def test_profiles_are_in_view_each_in_its_namespace(tmp_path: Path) -> None:
+    known = offline([written(tmp_path, NODE, profile(namespace="team-a"), profile())])
+    assert known.problems == []
+    assert set(known.profiles.by_digest) == {("team-a", "0" * 20), ("default", "0" * 20)}
+    world, problems = world_from([], [tmp_path / "cluster.json"], None)
+    assert (set(world.profiles.by_family), problems) == ({("team-a", "1" * 20), ("default", "1" * 20)}, [])
+
+
+def test_a_profile_that_cannot_be_read_is_told_with_its_place_and_costs_itself(tmp_path: Path) -> None:
+    odd = profile(namespace="team-b")
+    odd["spec"]["recipe"]["digest"] = "x"
+    known = offline([written(tmp_path, NODE, odd, profile(namespace="team-a"))])
+    (problem,) = known.problems
+    assert str(problem).startswith("cluster.json#0.items[1]: spec.recipe.digest: ")
+    assert set(known.profiles.by_digest) == {("team-a", "0" * 20)}

@@ -134,6 +134,20 @@ class Collection:
     def _key(self, obj: Json) -> str:
         return f"{obj['metadata'].get('namespace', '')}/{obj['metadata']['name']}"
 
+    def apply(self, namespace: str, document: Json, part: str) -> Json:
+        """Takes what one manager owns alone: with `part` empty all but the status, else that."""
+        obj = {
+            "metadata": {"namespace": namespace},
+            **self.objects.get(f"{namespace}/{document['metadata']['name']}", {}),
+        }
+        if part:
+            obj[part] = document[part]
+        else:
+            kept = {"status": obj["status"]} if "status" in obj else {}
+            metadata = {"creationTimestamp": "2026-11-30T00:00:00Z", **document["metadata"], "namespace": namespace}
+            obj = {**document, **kept, "metadata": metadata}
+        return self.put(obj)
+
 
 def _has(obj: Json, http: web.Request) -> bool:
     """Whether it has the label that is asked for, if any."""
@@ -151,6 +165,10 @@ class ApiServer:
         self.collections: dict[str, Collection] = {}
         self.asked: list[str] = []
         self.delay_s = 0.0
+        self.events: list[Json] = []
+        """All that have been created."""
+        self.refuses_events: int | None = None
+        self.refusal = "events is forbidden"
         self.clock = None
 
     def serve(self, path: str, kind: str) -> Collection:
@@ -186,8 +204,41 @@ class ApiServer:
         collection, _, last = path.rpartition("/")
         return (self.collections[collection], "", last) if collection in self.collections else None
 
+    async def change(self, http: web.Request) -> web.Response:
+        """Server-side apply, and deletion."""
+        prefix, _, rest = http.path.partition("/namespaces/")
+        namespace, plural, name, *part = rest.split("/")
+        collection = self.collections.get(f"{prefix}/{plural}")
+        body: Json = await http.json()
+        there = collection.objects.get(f"{namespace}/{name}") if collection else None
+        wanted = (body.get("preconditions") or body.get("metadata") or {}).get("resourceVersion")
+        if collection is None or (there is None and (http.method == "DELETE" or part)):
+            return web.json_response({"message": "not found"}, status=404)
+        if wanted and there and wanted != there["metadata"]["resourceVersion"]:
+            return web.json_response({"message": "changed"}, status=409)
+        if http.method == "DELETE":
+            collection.remove(name, namespace)
+            return web.json_response({"status": "Success"})
+        return web.json_response(collection.apply(namespace, body, "".join(part)))
+
+    async def create_event(self, http: web.Request) -> web.StreamResponse:
+        if "/api/v1/events" in self.collections:
+            return await self.answer(http)
+        self.asked.append(http.path)
+        event: Json = await http.json()
+        if self.refuses_events is not None:
+            return web.json_response({"message": self.refusal}, status=self.refuses_events)
+        name = event["metadata"].get("name")
+        if name and any(name == one["metadata"].get("name") for one in self.events):
+            return web.json_response({"message": f'events "{name}" already exists'}, status=409)
+        self.events.append(event)
+        return web.json_response(event, status=201)
+
     def _discovery(self, path: str) -> web.Response:
         match path.split("/"):
+            case ["", "api", "v1"]:
+                core = [one for one in self.collections if one.startswith("/api/v1/")]
+                return web.json_response({"resources": [{"name": one.rpartition("/")[2]} for one in core]})
             case ["", "apis", group]:
                 versions = list(dict.fromkeys(one.split("/")[3] for one in self._of(f"/apis/{group}/")))
                 if versions:
@@ -212,6 +263,9 @@ async def served(folder: Path) -> AsyncIterator[tuple[ApiServer, Path]]:
     """The server and a kubeconfig for it."""
     api = ApiServer()
     app = web.Application()
+    app.router.add_post("/api/v1/namespaces/{namespace}/events", api.create_event)
+    app.router.add_patch("/{path:.*}", api.change)
+    app.router.add_delete("/{path:.*}", api.change)
     app.router.add_route("*", "/{path:.*}", api.answer)
     app.on_response_prepare.append(api.tell_time)
     runner = web.AppRunner(app, shutdown_timeout=0.1, handler_cancellation=True)

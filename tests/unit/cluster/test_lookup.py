@@ -3,15 +3,19 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from tests.queues import flavor, local, queue, queued, read
 from tests.samples import job
 from tests.unit.cluster.api_server import ApiServer, Collection, served
+from webhook.catalog.queues import LOCAL_QUEUE
 from webhook.cluster.access import Access
 from webhook.cluster.lookup import Bounds, Lookup
 from webhook.fleet.build import build_fleet
+from webhook.intake.references import references
 from webhook.model.policy import Policy
 from webhook.model.request import Kind, Request
 from webhook.model.surroundings import Reference
@@ -70,6 +74,30 @@ async def test_what_is_not_in_view_is_got_by_name(looking_up: Callable[..., Look
     assert "status" not in world.surroundings[TORCH]
     assert not WORLD.surroundings
     assert server.asked == ["/apis/trainer.kubeflow.org/v1/namespaces/team-a/trainingruntimes/torch"]
+
+
+async def test_a_queue_that_is_not_in_view_is_got_by_name_and_joins_the_others(
+    cluster: tuple[ApiServer, Path], server: ApiServer
+) -> None:
+    path = "/apis/kueue.x-k8s.io/v1beta2/localqueues"
+    server.serve(path, "LocalQueue").put(local())
+    world = replace(WORLD, queues=read(flavor("a"), queue({"a": 8})))
+    lookup = Lookup(
+        Access(cluster[1]).client,
+        lambda kind: path if kind == LOCAL_QUEUE else "",
+        references,
+        Bounds(seconds=5),
+    )
+    try:
+        seen = await lookup.world(replace(REQUEST, object=queued(job())), world)
+        assert [one.name for one in seen.queues.known["Kueue", "team-a", "lq"].flavors] == ["a"]
+        assert seen.surroundings == world.surroundings
+        # One that is in view is not asked for, nor is one of a job that names none.
+        assert await lookup.world(replace(REQUEST, object=queued(job())), seen) is seen
+        assert await lookup.world(REQUEST, world) is world
+        assert server.asked == ["/apis/kueue.x-k8s.io/v1beta2/namespaces/team-a/localqueues/lq"]
+    finally:
+        await lookup.close()
 
 
 async def test_an_answer_is_used_again_and_so_is_a_no(looking_up: Callable[..., Lookup], server: ApiServer) -> None:

@@ -118,6 +118,17 @@ def test_where_the_gang_fits_nowhere_now_the_shorter_queue_is_taken(obj: Json) -
         assert products(ask(obj, full, queued=waiting)) == [model]
 
 
+def test_what_is_free_is_less_by_the_queue_for_it() -> None:
+    # Four devices of the small card are free, and eight are waited for: the large one has only two, and no queue.
+    used = busy(SMALL, 4, 4, 0) | busy(LARGE, 4, 2)
+    waiting: Queued = {(GPU, f"{GPU}.product", SMALL): 8}
+    assert products(ask(JOB, used)) == [SMALL]
+    assert products(ask(JOB, used, queued=waiting)) == [LARGE]
+    # Five that are waited for leave less than none.
+    one_less: Queued = {(GPU, f"{GPU}.product", SMALL): 5}
+    assert products(ask(JOB, used, queued=one_less)) == [LARGE]
+
+
 def test_pods_that_wait_for_what_nobody_has_are_in_nobodys_way() -> None:
     full = busy(SMALL, 4, 4, 4) | busy(LARGE, 4, 4)
     label = f"{GPU}.product"

@@ -13,6 +13,7 @@ from webhook.answer.document import document
 from webhook.answer.message import message, suggested
 from webhook.decision.suggest import suggest
 from webhook.model.job import PatchShape, Wishes
+from webhook.model.policy import Policy
 from webhook.model.request import Object
 from webhook.model.verdict import Review, Verdict
 
@@ -352,3 +353,20 @@ def test_what_is_admitted_because_less_is_known_of_it_is_no_way_out() -> None:
     unknown = ask(pytorchjob(), SMALL)
     assert unknown.verdict is Verdict.ADMIT
     assert suggest(outcome, fleet(SMALL), lambda _: unknown) == ()
+
+
+def test_several_models_on_purpose_are_offered_where_policy_lets_the_reason_count_and_nowhere_else() -> None:
+    there = nodes((RTX_5090, 1, 4), (RTX_PRO_6000, 1, 4))
+    two = pytorchjob(pod(gpus=4, command=("torchrun", "--nnodes=2", "train.py")), workers=2, memory_per_device="20Gi")
+    assert "mixed" not in kinds(ask(two, there))
+    allowing = Policy(allow_mixed=True)
+    outcome = ask(two, there, policy=allowing)
+    assert outcome.verdict is Verdict.DENY
+    assert told(outcome)[-1] == (
+        'annotation samestep.dev/allow-mixed: "<your reason>" (ranks on several models, at the pace of the slowest), '
+        "on RTX-5090 + RTX-PRO-6000-Blackwell-Server"
+    )
+    assert ask(after(outcome, "mixed"), there, policy=allowing).verdict is Verdict.ADMIT
+    # Memory that the smaller model has not is no question of models.
+    large = pytorchjob(pod(gpus=4, command=("torchrun", "train.py")), workers=2, memory_per_device="60Gi")
+    assert "mixed" not in kinds(ask(large, there, policy=allowing))

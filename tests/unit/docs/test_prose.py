@@ -12,6 +12,7 @@ from webhook.intake.read import read_job
 from webhook.model.job import TrainingJob
 from webhook.model.request import Kind, User
 from webhook.policy.training_policy import TrainingPolicy
+from webhook.policy.training_profile import TrainingProfile
 
 YAML = [block for page in PAGES for block in blocks(page, "yaml")]
 
@@ -34,6 +35,8 @@ def test_yaml_can_be_read_as_what_it_is(block: Block) -> None:
         match one:
             case {"kind": "TrainingPolicy"}:
                 TrainingPolicy.model_validate(one)
+            case {"kind": "TrainingProfile"}:
+                TrainingProfile.model_validate(one)
             case {"kind": str(kind), "apiVersion": str(api_version)} if api_version in ("batch/v1", "kubeflow.org/v1"):
                 group, _, version = api_version.rpartition("/")
                 job = read_job(one, kind=Kind(group, version, kind), namespace="", user=User(""))

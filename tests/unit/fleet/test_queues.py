@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.queues import GPU, flavor, groups, kueue, local, queue, read, volcano
 from tests.samples import Json
-from webhook.fleet.queues import read_queues
+from webhook.fleet.queues import read_queues, with_local_queue
 from webhook.model.fleet import Taint
 from webhook.model.placement import Operator, Requirement, Toleration
 from webhook.model.queues import Queue, Queues
@@ -114,6 +114,23 @@ def test_a_malformed_object_costs_itself_and_the_bounds_of_cohorts() -> None:
 
 def test_a_local_queue_without_its_cluster_queue_is_not_in_view() -> None:
     assert LQ not in read(flavor("a"), local()).known
+
+
+def test_a_local_queue_that_comes_later_has_the_flavors_of_its_cluster_queue() -> None:
+    late = {"metadata": {"name": "lq", "namespace": "team-a"}, "spec": {"clusterQueue": "cq"}}
+    before = read(flavor("a"), flavor("b"), queue({"a": 8}))
+    assert with_local_queue(before, late).known[LQ] == read(flavor("a"), queue({"a": 8}), local()).known[LQ]
+    assert LQ not in before.known
+
+
+def test_a_local_queue_that_comes_before_its_cluster_queue_may_have_any_flavor_and_says_what_is_missing() -> None:
+    known = with_local_queue(read(flavor("a"), queue({"a": 8})), local("later")).known[LQ]
+    assert ([one.name for one in known.flavors], known.missing) == (["a"], ("ClusterQueue later",))
+
+
+def test_a_local_queue_that_cannot_be_read_is_left_out() -> None:
+    before = read(flavor("a"))
+    assert with_local_queue(before, {"metadata": {"name": "lq"}, "spec": 7}) == before
 
 
 def test_a_volcano_queue_names_nodes_by_the_label_of_its_plugin() -> None:

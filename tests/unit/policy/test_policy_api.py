@@ -10,12 +10,12 @@ import pytest
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from tests.policy_examples import EXAMPLES, GOOD, Example, head
+from tests.policy_examples import EXAMPLES, GOOD, NAMESPACED, Example, head
 from tests.samples import Json
 from webhook.catalog.codes import codes
 from webhook.model.finding import Action
 from webhook.model.placement import Operator, Requirement, Toleration
-from webhook.model.policy import Condition, Differing, FleetShown, Language, Likeness, Match, Policy, Sameness
+from webhook.model.policy import Condition, Differing, Evidence, FleetShown, Language, Likeness, Match, Policy, Sameness
 from webhook.model.rules import AcceleratorPool as ResolvedPool
 from webhook.model.rules import PolicyException
 from webhook.policy.accelerator_pool import AcceleratorPool
@@ -23,10 +23,13 @@ from webhook.policy.definitions import definitions
 from webhook.policy.exception import TrainingPolicyException
 from webhook.policy.parts import Metadata, faults
 from webhook.policy.training_policy import NEVER_DENIES, TrainingPolicy
+from webhook.policy.training_profile import TrainingProfile
 
 ROOT = Path(__file__).parents[3]
-_Kind: TypeAlias = type[TrainingPolicy] | type[AcceleratorPool] | type[TrainingPolicyException]
-KINDS: dict[str, _Kind] = {one.__name__: one for one in (TrainingPolicy, AcceleratorPool, TrainingPolicyException)}
+_Kind: TypeAlias = type[TrainingPolicy | AcceleratorPool | TrainingPolicyException | TrainingProfile]
+KINDS: dict[str, _Kind] = {
+    one.__name__: one for one in (TrainingPolicy, AcceleratorPool, TrainingPolicyException, TrainingProfile)
+}
 
 
 def refusal(model: type[BaseModel], document: Json) -> list[str]:
@@ -107,6 +110,7 @@ def test_everything_that_a_policy_can_say_arrives() -> None:
         },
         annotations={"model": False, "ignore": True, "allowMixed": True},
         exceptions="Allowed",
+        evidence={"ignoreImageTag": True, "query": "used_bytes", "terminationMessage": True},
         messages={"fleet": "None"},
         language="ko",
     )
@@ -130,6 +134,7 @@ def test_everything_that_a_policy_can_say_arrives() -> None:
         ignore=True,
         allow_mixed=True,
         exceptions=True,
+        evidence=Evidence(ignore_image_tag=True, query="used_bytes", termination_message=True),
         fleet_shown=FleetShown.NONE,
         language=Language.KO,
     )
@@ -223,10 +228,11 @@ def test_everything_that_an_exception_can_say_arrives() -> None:
     )
 
 
-def test_an_exception_says_in_which_namespace_it_counts() -> None:
-    document = Example("TrainingPolicyException", {}).document
+@pytest.mark.parametrize("kind", NAMESPACED)
+def test_what_counts_in_one_namespace_says_in_which(kind: str) -> None:
+    document = Example(kind, {}).document
     document["metadata"] = {"name": "one"}
-    assert refusal(TrainingPolicyException, document) == ["metadata.namespace: Field required"]
+    assert refusal(KINDS[kind], document) == ["metadata.namespace: Field required"]
 
 
 @pytest.mark.parametrize("kind", KINDS)

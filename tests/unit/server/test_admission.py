@@ -5,20 +5,23 @@ import base64
 import io
 import json
 import logging
+import time
 from collections.abc import AsyncIterator
 
 import jsonpatch
 import pytest
 
 from controlplane.nodes import RTX_5090, RTX_PRO_6000
+from tests.profiles import known, profile, recipe
 from tests.samples import Json, demo_nodes, fleet, job
 from tests.unit.server.conftest import Asked, Serve, Serving, admission_review
 from webhook.cluster.handlers import admission_handlers, with_fallback, without_kopf
 from webhook.cluster.world import Worlds
 from webhook.model.policy import PinWhen, Policy, ValidationAction
+from webhook.model.profile import Observation, OutOfMemory
 from webhook.model.request import Request, Stage
 from webhook.model.rules import PolicyException, Rules
-from webhook.model.verdict import Review
+from webhook.model.verdict import Review, Verdict
 from webhook.model.world import World
 from webhook.server.admission import Limits
 
@@ -63,6 +66,20 @@ async def test_a_job_that_fits_no_model_is_forbidden_with_its_causes(serving: Se
     assert (response["status"]["code"], response["status"]["reason"]) == (403, "Forbidden")
     assert response["status"]["message"].startswith("SST201 ")
     assert response["status"]["details"]["causes"][0]["reason"] == "SST201"
+
+
+async def test_each_answered_review_is_heard_and_no_other_request(serving: Serving) -> None:
+    heard: list[Review] = []
+    serving.admission.heard = heard.append
+    await serving.post(PIN, admission_review())
+    await serving.post(CHECK, admission_review(job(memory_per_device="200Gi")))
+    await serving.post(PIN, admission_review(operation="DELETE", object=None, oldObject=job()))
+    await serving.post(PIN, b"{}")
+
+    assert [(one.request.stage, one.verdict) for one in heard] == [
+        (Stage.MUTATE, Verdict.PIN),
+        (Stage.VALIDATE, Verdict.DENY),
+    ]
 
 
 async def test_the_same_handlers_answer_without_kopf(serving: Serving) -> None:
@@ -378,6 +395,20 @@ async def test_what_jobs_mixed_on_purpose_cost_is_counted_by_policy(serve: Serve
     assert 0.55 <= await serving.metric(f"samestep_mixed_job_wait_ratio_sum{by}") < 0.56
     unused = (RTX_PRO_6000.memory_mib - RTX_5090.memory_mib) << 20
     assert await serving.metric(f"samestep_mixed_job_unused_memory_bytes_sum{by}") == unused
+
+
+async def test_reviews_that_used_what_runs_showed_are_counted_by_what_that_was(serve: Serve) -> None:
+    worlds = Worlds(Policy(), fleet(demo_nodes()))
+    now = time.time()
+    ran_out = Observation(RTX_5090.product, RTX_5090.memory_mib, out_of_memory=OutOfMemory(now, "ddp-7"))
+    ran_well = Observation(RTX_PRO_6000.product, RTX_PRO_6000.memory_mib, 2, now, 40_000)
+    worlds.learn(known(profile(recipe(job()), ran_out, ran_well)))
+    serving = await serve(worlds=worlds)
+    await serving.post(PIN, admission_review(job()))
+    await serving.post(PIN, admission_review(job(memory_per_device="44Gi")))
+
+    counted = [await serving.metric(f'samestep_profiles_used_total{{fact="{one}"}}') for one in ("fits", "out", "peak")]
+    assert counted == [2, 2, 1]
 
 
 async def test_metrics_count_what_an_audit_would_have_done_and_which_exceptions_were_used(serve: Serve) -> None:

@@ -4,6 +4,7 @@ import json
 import logging
 
 import pytest
+from aiohttp.http_exceptions import BadHttpMessage
 
 from webhook.server.logs import configure_logs
 
@@ -41,3 +42,18 @@ def test_kopf_is_quiet_unless_debugging(capsys: pytest.CaptureFixture[str]) -> N
     configure_logs("text", "info")
     logging.getLogger("kopf.objects").info("Handler 'pin' succeeded.")
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(("level", "told"), [("info", False), ("debug", True)])
+def test_what_is_no_http_is_told_only_when_debugging(
+    level: str, told: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    configure_logs("json", level)
+    for error in (BadHttpMessage("password=hunter2"), RuntimeError("ours")):
+        try:
+            raise error
+        except (BadHttpMessage, RuntimeError):
+            logging.getLogger("aiohttp.server").exception("Error handling request")
+    lines = capsys.readouterr().err
+    assert ("hunter2" in lines) == told
+    assert "RuntimeError: ours" in lines

@@ -17,6 +17,7 @@ _STEERS = (
     "room",
     "unknownNodes",
     "annotations",
+    "evidence",
     "messages",
     "language",
 )

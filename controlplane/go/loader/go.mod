@@ -1,0 +1,3 @@
+module samestep/controlplane/loader
+
+go 1.26.0

@@ -1,0 +1,129 @@
+"""`samestep bundle`: what a maintainer needs to make a decision again, and no secrets."""
+
+import asyncio
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+import click
+
+from webhook.cli.bundling import Subject, bundle, opened, told, written
+from webhook.cli.documents import parse_all
+from webhook.cli.living import NotThereError, living
+from webhook.cli.options import files_option, policies_option
+from webhook.cli.reading import Explained, Reader
+from webhook.cli.requests import request_of
+from webhook.cli.seen import Seen, cluster_options, seen_in, seen_live
+from webhook.cli.worlds import fleet_option
+from webhook.intake.admission import NotAReview
+
+_ASKED = ("/metrics", "/readyz?verbose")
+_WAITS_S = 5
+
+
+@click.command(name="bundle")
+@click.argument("named", required=False, metavar="[TYPE/NAME]")
+@files_option("Instead of a job that is there: the one manifest, or AdmissionReview, to be decided.")
+@fleet_option("A dump instead of a cluster, as `samestep audit -f` takes it. Repeatable.")
+@click.option("-n", "--namespace", default="default", show_default=True, help="Namespace of TYPE/NAME.")
+@cluster_options
+@policies_option()
+@click.option(
+    "--url", "urls", multiple=True, help="Probe port of a replica, http://HOST:PORT: what it says. Repeatable."
+)
+@click.option(
+    "-w",
+    "--write",
+    "path",
+    type=click.Path(path_type=Path),
+    default=Path("samestep-bundle.tar.gz"),
+    show_default=True,
+    help="Where to: a .tar.gz, or a folder.",
+)
+@click.pass_context
+def bundle_command(
+    ctx: click.Context,
+    named: str | None,
+    files: tuple[Path, ...],
+    fleets: tuple[Path, ...],
+    namespace: str,
+    kubeconfig: Path | None,
+    context: str | None,
+    policies: Path | None,
+    urls: tuple[str, ...],
+    path: Path,
+) -> None:
+    """Write a debug bundle: one decision with all that it looked up. `samestep explain --bundle` makes it again.
+
+    It holds the job, nodes, pods, queues, runtimes, namespaces and policies as far as decisions look at them. Values of
+    environment variables are left out, but for those that are read; so is what looks like a secret. Look through it
+    before you send it: nothing can tell every secret from a word.
+
+    Exit status: 0 it is written, and the decision comes out the same; 1 it is written, and does not; 2 something could
+    not be read or written.
+    """
+    if (named is None) == (not files):
+        raise click.UsageError("TYPE/NAME of a job that is there, or -f with a manifest: one of them")
+    if fleets and (kubeconfig or context):
+        raise click.UsageError("--fleet, or a cluster: one of them")
+    seen = seen_in(fleets, [], policies) if fleets else seen_live(kubeconfig, context, policies)
+    subject, explained = _decided(seen, named, files, namespace)
+    beside = dict(_of_replicas(urls))
+    made = bundle(seen, subject, explained.review, beside)
+    try:
+        written(made, path)
+    except OSError as error:
+        raise click.UsageError(f"{path}: {error.strerror or 'cannot be written'}") from None
+    for problem in seen.problems:
+        click.echo(f"unreadable: {problem}", err=True)
+    same = _again(path) == (told(explained.review) if explained.review else None)
+    click.echo(f"{path}: {len(made)} files; the decision made from it {'is the same' if same else 'is another one'}")
+    ctx.exit(2 if seen.problems else 0 if same else 1)
+
+
+def _decided(seen: Seen, named: str | None, files: tuple[Path, ...], namespace: str) -> tuple[Subject, Explained]:
+    now = time.time()
+    if named is not None:
+        try:
+            one = living(seen, named, namespace, now)
+        except NotThereError as error:
+            raise click.UsageError(str(error)) from None
+        return Subject(now, one.owned), one.explained
+    documents, problems = parse_all(files)
+    if problems or len(documents) != 1:
+        raise click.UsageError(str(problems[0]) if problems else "-f: expected one manifest")
+    try:
+        request = request_of(documents[0])
+    except NotAReview as error:
+        raise click.UsageError(f"{documents[0].source}: {error}") from None
+    return Subject(now, manifest=documents[0]), Reader(seen.world, decided=True).explained(request)
+
+
+def _again(path: Path) -> object:
+    """What a replay of what was written comes to."""
+    found = opened(path)
+    if found.manifest is None:
+        explained = living(found.seen, found.named, found.namespace, found.now).explained
+    else:
+        explained = Reader(found.seen.world, decided=True).explained(request_of(found.manifest))
+    return told(explained.review) if explained.review else None
+
+
+def _of_replicas(urls: Iterable[str]) -> Iterable[tuple[str, str]]:
+    for number, url in enumerate(urls):
+        for path in _ASKED:
+            name = path.strip("/").partition("?")[0]
+            yield f"replicas/{number}/{name}.txt", asyncio.run(_got(f"{url.rstrip('/')}{path}"))
+
+
+async def _got(url: str) -> str:
+    import aiohttp  # half a second, which commands that read files do without
+
+    try:
+        async with (
+            aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(_WAITS_S)) as session,
+            session.get(url) as answer,
+        ):
+            return await answer.text()
+    except (aiohttp.ClientError, ValueError, TimeoutError, OSError) as error:
+        return f"no answer: {type(error).__name__}\n"

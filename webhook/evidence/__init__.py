@@ -1,0 +1,1 @@
+"""What earlier runs teach: recipes, and what profiles of them say of a job."""
