@@ -20,10 +20,14 @@ from controlplane.build import artifact
 from controlplane.nodes import demo_fleet
 from controlplane.rig import ControlPlane
 from demo.serving import ACCOUNT, PROGRAM
+from tests.cluster.team import PRODUCT, SMALL, Team
+from tests.cluster.test_learning import PYTORCH, end, run, training
 from tests.samples import Json, job, pod
 from tests.unit.server.conftest import admission_review
 from webhook.catalog.workloads import workloads
 from webhook.cli.overlays import overlays, rendered
+from webhook.model.profile import KEPT_S, Allocator, Observation, Profile, Recipe
+from webhook.policy.training_profile import document_of, name_of
 
 NEIGHBOURS = ("certificates", "issuers", "servicemonitors", "prometheusrules")
 INSTALLED = overlays()["own-certificates"]
@@ -246,6 +250,22 @@ def queued() -> Json:
     return body
 
 
+def forgotten() -> Json:
+    """A profile of which no run was seen for longer than they are kept."""
+    at = time.time() - 2 * KEPT_S
+    recipe = Recipe("0" * 20, "1" * 20, 8, Allocator.CACHING)
+    seen = Observation("NVIDIA-L4", 23_034, 1, at, 20_000, at)
+    return document_of(Profile("default", name_of(recipe), recipe, (seen,)))
+
+
+def run_out_of_memory(plane: ControlPlane) -> None:
+    """A run that teaches something."""
+    team = Team(plane, "default")
+    submitted = training("learned-from")
+    submitted["spec"]["template"]["spec"]["nodeSelector"] = {PRODUCT: SMALL}
+    end(team, run(team, submitted, SMALL), message=PYTORCH)
+
+
 LATER = ("trainer.kubeflow.org", "trainjobs")
 """The definition of this kind is looked up while it is not in view, and so must not be there at first."""
 
@@ -268,6 +288,7 @@ def installed(plane: ControlPlane) -> Iterator[Installed]:
     server_side_apply(plane, objects)
     plane.kubectl("wait", "--for=condition=Established", "crd", "--all")
     plane.add_nodes(demo_fleet())
+    plane.apply(forgotten())
     running = Installed(plane)
     plane.processes.wait(NAME, lambda: running.readiness().endswith("\nready\n"))
     yield running
@@ -279,6 +300,7 @@ def test_every_right_is_used_and_none_is_missing(plane: ControlPlane, installed:
     installed.review(train_job("ClusterTrainingRuntime"))
     installed.review(claiming())
     installed.review(queued())
+    run_out_of_memory(plane)
     plane.apply(*OBJECTS, definition(*LATER))
     spoilt = {"data": {"tls.crt": base64.b64encode(b"spoilt").decode()}}
     secret = ("secret", "samestep-certificates", "--namespace=samestep-system")
