@@ -37,7 +37,6 @@ demo-cluster: controlplane ## The webhook in front of a real API server and sche
 test: $(READY) ## All tests, the real control plane included
 	$(BIN)/python -m pytest -n 2 --dist loadfile $(FAST)
 	-$(BIN)/python -m controlplane build
-	-$(BIN)/python -m controlplane build-monitoring
 	$(BIN)/python -m pytest -n 2 --dist loadfile tests/cluster
 
 .PHONY: test-fast
@@ -48,6 +47,11 @@ test-fast: $(READY) ## The tests that need no control plane
 test-controllers: controlplane ## Jobs of each kind on the real controllers of their projects (builds these once, in minutes)
 	$(BIN)/python -m controlplane build-controllers
 	$(BIN)/python -m pytest tests/controllers
+
+.PHONY: test-monitoring
+test-monitoring: controlplane ## Learning from runs with a real Prometheus, and the alert rules (builds it once, in 3 minutes)
+	$(BIN)/python -m controlplane build-monitoring
+	$(BIN)/python -m pytest tests/monitoring
 
 .PHONY: test-load
 test-load: controlplane ## A stream of jobs on the real scheduler: who waits for what, and how long (2 to 4 minutes)

@@ -20,8 +20,8 @@ from controlplane.build import artifact
 from controlplane.nodes import demo_fleet
 from controlplane.rig import ControlPlane
 from demo.serving import ACCOUNT, PROGRAM
+from tests.cluster.runs import PYTORCH, end, run, training
 from tests.cluster.team import PRODUCT, SMALL, Team
-from tests.cluster.test_learning import PYTORCH, end, run, training
 from tests.samples import Json, job, pod
 from tests.unit.server.conftest import admission_review
 from webhook.catalog.workloads import workloads

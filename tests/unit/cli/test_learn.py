@@ -1,5 +1,5 @@
 """`samestep learn` and what `samestep serve` is told of a Prometheus, where that is wrong. What is learned is tested on
-a real API server (tests/cluster/test_learning.py)."""
+a real API server (tests/monitoring/test_learning.py)."""
 
 from pathlib import Path
 

@@ -14,6 +14,7 @@ from webhook.cli.policy_tests import CaseResult, Written, read_tests, run
 from webhook.cli.policy_tests import tests_in as files_with_tests
 from webhook.policy.objects import KINDS, is_ours, read_object
 from webhook.policy.policy_test import PolicyTest
+from webhook.policy.training_profile import read_profile
 
 RECIPES = ROOT / "docs" / "how-to" / "choose-a-policy.md"
 MISTAKEN = ROOT / "docs" / "how-to" / "lint-policies.md"
@@ -83,6 +84,8 @@ def test_every_job_and_fleet_of_the_pack_is_used_by_a_case() -> None:
 def test_every_policy_that_documentation_shows_loads(document: dict[str, object]) -> None:
     if document["kind"] == "PolicyTest":
         assert PolicyTest.model_validate(document).spec.cases
+    elif document["kind"] == "TrainingProfile":
+        assert read_profile(document).observations
     else:
         assert is_ours(document)
         assert read_object(document).key.kind in KINDS

@@ -400,8 +400,8 @@ async def test_what_jobs_mixed_on_purpose_cost_is_counted_by_policy(serve: Serve
 async def test_reviews_that_used_what_runs_showed_are_counted_by_what_that_was(serve: Serve) -> None:
     worlds = Worlds(Policy(), fleet(demo_nodes()))
     now = time.time()
-    ran_out = Observation(RTX_5090.product, RTX_5090.memory_mib, out_of_memory=OutOfMemory(now, "ddp-7"))
-    ran_well = Observation(RTX_PRO_6000.product, RTX_PRO_6000.memory_mib, 2, now, 40_000)
+    ran_out = Observation(RTX_5090.product, RTX_5090.memory_mib, seen_at=now, out_of_memory=OutOfMemory(now, "ddp-7"))
+    ran_well = Observation(RTX_PRO_6000.product, RTX_PRO_6000.memory_mib, 2, now, 40_000, now)
     worlds.learn(known(profile(recipe(job()), ran_out, ran_well)))
     serving = await serve(worlds=worlds)
     await serving.post(PIN, admission_review(job()))
