@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import TypeAlias
 
 from webhook.model.profile import KEPT_S, Profile, Profiles
@@ -46,10 +47,10 @@ def _family(one: Profile) -> _Key:
     return one.namespace, one.recipe.family
 
 
-def living(profiles: Iterable[Profile], now: float) -> tuple[Profile, ...]:
-    """These without what was seen too long ago. What is in memory, or came of a file, grows old without a change of the
-    object, so whoever looks profiles up asks for this."""
-    return tuple(left for one in profiles if (left := not_expired(one, now)) is not None)
+def living(profiles: Iterable[Profile], now: float, most: int | None = None) -> tuple[Profile, ...]:
+    """These without what was seen too long ago, the first `most` of what is left. What is in memory, or came of a file,
+    grows old without a change of the object, so whoever looks profiles up asks for this."""
+    return tuple(islice((left for one in profiles if (left := not_expired(one, now)) is not None), most))
 
 
 def _add(index: dict[_Key, tuple[Profile, ...]], key: _Key, one: Profile) -> None:

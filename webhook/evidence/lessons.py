@@ -8,7 +8,6 @@ ran out of memory; but the latter may have had a neighbour on the card, and prog
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from heapq import nsmallest
 from math import isfinite, sqrt
 from operator import itemgetter
 from typing import NamedTuple
@@ -64,7 +63,7 @@ def lessons_of(recipe: Recipe, profiles: Profiles, namespace: str, now: float) -
     gradients otherwise, and keeps more or less besides.
     """
     own = living(profiles.by_digest.get((namespace, recipe.digest), ()), now)
-    near = tuple(_neighbours(recipe, living(profiles.by_family.get((namespace, recipe.family), ()), now)))
+    near = living(_neighbours(recipe, profiles.by_family.get((namespace, recipe.family), ())), now, _MOST_NEIGHBOURS)
     if not own and not near:
         return NO_LESSONS
     by_product: dict[str, list[_Seen]] = {}
@@ -88,7 +87,7 @@ def lessons_of(recipe: Recipe, profiles: Profiles, namespace: str, now: float) -
 
 
 def _neighbours(recipe: Recipe, family: Iterable[Profile]) -> Iterator[Profile]:
-    """The profiles of the same training with another micro-batch, the nearest few, the very nearest first."""
+    """The profiles of the same training with another micro-batch, the nearest first."""
     mine = recipe.micro_batch
     if mine is None or not 0 < mine < _MOST_SAMPLES:
         return
@@ -98,7 +97,7 @@ def _neighbours(recipe: Recipe, family: Iterable[Profile]) -> Iterator[Profile]:
         for one in family
         if (batch := one.recipe.micro_batch) is not None and 0 < batch < _MOST_SAMPLES and batch != mine
     ]
-    yield from (one for *_, one in nsmallest(_MOST_NEIGHBOURS, near, key=itemgetter(0, 1, 2)))
+    yield from (one for *_, one in sorted(near, key=itemgetter(0, 1, 2)))
 
 
 def _seen(own: Iterable[Profile], near: Iterable[Profile]) -> Iterator[_Seen]:
