@@ -35,7 +35,7 @@ _PACKAGE = str(Path(webhook.__file__).parent)
 def main() -> None:
     world = World(fleet_of(NODES), Policy())
     table = Table("stage", "6 KiB: µs", "share", "100 KiB: µs", "share", box=None)
-    columns = [profile(_body(size), world) for size in (6 << 10, 100 << 10)]
+    columns = [profile(review_of(size), world) for size in (6 << 10, 100 << 10)]
     for stage in ("parse", *_ROOMS):
         row = [stage]
         for shares, each_s in columns:
@@ -84,7 +84,8 @@ def _stage(frame: FrameType | None) -> str:
     return "parse"
 
 
-def _body(size: int) -> bytes:
+def review_of(size: int) -> bytes:
+    """The AdmissionReview of the creation of a PyTorchJob of so many bytes."""
     job = sized_job(size)
     kind = {"group": "kubeflow.org", "version": "v1", "kind": "PyTorchJob"}
     resource = {"group": "kubeflow.org", "version": "v1", "resource": "pytorchjobs"}
