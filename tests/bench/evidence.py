@@ -14,6 +14,7 @@ import orjson
 from rich.console import Console
 from rich.table import Table
 
+from tests.bench.recorded import held
 from tests.bench.review import fleet_of, measure, sized_job
 from tests.profiles import NOW, known, large, profile, recipe, small
 from tests.samples import Json
@@ -36,8 +37,8 @@ BATCHES = range(1, 33)
 def main() -> int:
     fleet = fleet_of(100)
     none = World(fleet, Policy())
-    failed = False
-    table = Table("what", "median µs", "against none", box=None)
+    failed, ratios = False, dict[str, float]()
+    table = Table("what", "µs", "against none", box=None)
     for size in (6 << 10, 100 << 10):
         job = sized_job(size)
         job["metadata"]["annotations"] = {}
@@ -58,16 +59,17 @@ def main() -> int:
         assert all(one.verdict is Verdict.PIN for one in outcomes)
         assert [used(one) for one in outcomes] == [(), (), ("fits", "peak"), ("fits", "slope")]
         body = orjson.dumps(asked(job))
-        medians = measure({name: partial(admit, body, world) for name, world in worlds.items()})
-        base = medians["no profiles"]
-        for name, median in medians.items():
-            ratio = median / base
+        costs = measure({name: partial(admit, body, world) for name, world in worlds.items()})
+        base = costs["no profiles"]
+        ratios |= {f"{size >> 10} KiB: {name}": cost / base for name, cost in costs.items() if cost != base}
+        for name, cost in costs.items():
+            ratio = cost / base
             failed |= ratio > GOAL
-            table.add_row(f"{size >> 10} KiB: {name}", f"{median * 1e6:.0f}", f"{ratio:.2f}")
+            table.add_row(f"{size >> 10} KiB: {name}", f"{cost * 1e6:.0f}", f"{ratio:.2f}")
     console = Console(width=100)
     console.print(table)
     console.print(f"goal: {GOAL}")
-    return int(failed)
+    return int(not held("evidence", ratios) or failed)
 
 
 def asked(job: Json) -> Json:

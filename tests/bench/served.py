@@ -30,7 +30,7 @@ from tests.bench.stages import review_of
 NODES = 10_000
 SIZES = (6 << 10, 100 << 10)
 AT_ONCE = (1, 32)
-ROUNDS = 5
+ROUNDS = 6
 REQUESTS = 320
 _TICKS = os.sysconf("SC_CLK_TCK")
 
