@@ -46,19 +46,20 @@ def main() -> None:
 
 
 def profile(body: bytes, world: World) -> tuple[dict[str, float], float]:
-    """The share of each stage, and the seconds that one request takes, from its bytes to those of the answer."""
+    """The share of each stage, and the seconds of CPU time that one request takes, from its bytes to those of the answer."""
     seen: Counter[str] = Counter()
 
     def look(_: int, frame: FrameType | None) -> None:
         seen[_stage(frame)] += 1
 
+    once(body, world)  # reads the catalog
     before = signal.signal(signal.SIGPROF, look)
     signal.setitimer(signal.ITIMER_PROF, _EVERY_S, _EVERY_S)
-    rounds, started = 0, time.perf_counter()
-    while time.perf_counter() - started < SECONDS / 2:
+    rounds, started = 0, time.process_time()
+    while time.process_time() - started < SECONDS / 2:
         once(body, world)
         rounds += 1
-    each_s = (time.perf_counter() - started) / rounds
+    each_s = (time.process_time() - started) / rounds
     signal.setitimer(signal.ITIMER_PROF, 0)
     signal.signal(signal.SIGPROF, before)
     total = sum(seen.values())

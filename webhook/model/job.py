@@ -401,13 +401,13 @@ class TrainingJob:
     """The Decided kind whose controller made this object; judged on itself alone."""
     annotations_are_a_map: bool = False
     findings: tuple[Finding, ...] = ()
+    device_roles: tuple[Role, ...] = field(init=False, repr=False, compare=False)
+    """The roles that ask for devices, without those that stand apart; only these are decided and changed."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "device_roles", tuple(role for role in self.roles if role.decided))
 
     @property
     def wanted(self) -> int:
         """Devices that must be there at once."""
         return sum(role.gang * role.devices for role in self.device_roles)
-
-    @property
-    def device_roles(self) -> tuple[Role, ...]:
-        """The roles that ask for devices, without those that stand apart; only these are decided and changed."""
-        return tuple(role for role in self.roles if role.decided)
