@@ -100,13 +100,14 @@ docs: $(READY) ## Generate the reference pages
 	$(BIN)/python -m tests.sizing.report
 
 .PHONY: bench
-bench: $(READY) ## review() at 10 to 10,000 nodes and reading 100 KiB, beside json.loads; a large fleet; 500 policies; 20,000 profiles
+bench: $(READY) ## What reviews, requests, reading, fleets, policies and profiles cost; fails where a recorded ratio is a fifth worse
 	$(BIN)/python -m tests.bench.review
 	$(BIN)/python -m tests.bench.read
 	$(BIN)/python -m tests.bench.fleet
 	$(BIN)/python -m tests.bench.policies
 	$(BIN)/python -m tests.bench.stages
 	$(BIN)/python -m tests.bench.evidence
+	$(BIN)/python -m tests.bench.served
 
 .PHONY: bench-cluster
 bench-cluster: controlplane ## Our mutating call beside a null webhook in Go; the first list of 10,000 nodes, and the start with them

@@ -1,16 +1,12 @@
 """What it costs an admission that 20,000 profiles are in memory: beside the same job with none.
 
 Once for a job of which nothing is known, once for one whose own runs were seen, and once for one whose neighbours were,
-with other micro-batches. All take turns in one process, and it is their processor time that counts, so that ratios hold
-on a noisy machine.
+with other micro-batches. All are measured interleaved in one process, so that ratios hold on a noisy machine.
 `python -m tests.bench.evidence` (or `make bench`).
 """
 
-import gc
-import statistics
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
@@ -18,7 +14,8 @@ import orjson
 from rich.console import Console
 from rich.table import Table
 
-from tests.bench.review import fleet_of, sized_job
+from tests.bench.recorded import held
+from tests.bench.review import fleet_of, measure, sized_job
 from tests.profiles import NOW, known, large, profile, recipe, small
 from tests.samples import Json
 from webhook.answer.evidence import used
@@ -33,7 +30,6 @@ from webhook.review import review
 
 PROFILES = 20_000
 GOAL = 1.2
-ROUNDS = 500
 BATCHES = range(1, 33)
 """A family with so many neighbours is a large one."""
 
@@ -41,7 +37,7 @@ BATCHES = range(1, 33)
 def main() -> int:
     fleet = fleet_of(100)
     none = World(fleet, Policy())
-    failed = False
+    failed, ratios = False, dict[str, float]()
     table = Table("what", "µs", "against none", box=None)
     for size in (6 << 10, 100 << 10):
         job = sized_job(size)
@@ -63,29 +59,17 @@ def main() -> int:
         assert all(one.verdict is Verdict.PIN for one in outcomes)
         assert [used(one) for one in outcomes] == [(), (), ("fits", "peak"), ("fits", "slope")]
         body = orjson.dumps(asked(job))
-        took = measured({name: partial(admit, body, world) for name, world in worlds.items()})
-        base = took["no profiles"]
-        for name, seconds in took.items():
-            ratio = seconds / base
+        costs = measure({name: partial(admit, body, world) for name, world in worlds.items()})
+        base = costs["no profiles"]
+        ratios |= {f"{size >> 10} KiB: {name}": cost / base for name, cost in costs.items() if cost != base}
+        for name, cost in costs.items():
+            ratio = cost / base
             failed |= ratio > GOAL
-            table.add_row(f"{size >> 10} KiB: {name}", f"{seconds * 1e6:.0f}", f"{ratio:.2f}")
+            table.add_row(f"{size >> 10} KiB: {name}", f"{cost * 1e6:.0f}", f"{ratio:.2f}")
     console = Console(width=100)
     console.print(table)
     console.print(f"goal: {GOAL}")
-    return int(failed)
-
-
-def measured(timed: dict[str, Callable[[], object]]) -> dict[str, float]:
-    """Seconds of the processor that a call takes, as the median over rounds in which each has one."""
-    seconds: dict[str, list[float]] = {name: [] for name in timed}
-    gc.disable()
-    for _ in range(ROUNDS):
-        for name, call in timed.items():
-            start = time.process_time()
-            call()
-            seconds[name].append(time.process_time() - start)
-    gc.enable()
-    return {name: statistics.median(taken) for name, taken in seconds.items()}
+    return int(not held("evidence", ratios) or failed)
 
 
 def asked(job: Json) -> Json:

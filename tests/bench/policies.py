@@ -4,6 +4,7 @@ do: ten, of which the first, or only the last, is for the job, or none for its n
 All are measured interleaved in one process, so that ratios hold on a noisy machine. `python -m tests.bench.policies`.
 """
 
+import sys
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
@@ -11,6 +12,7 @@ from functools import partial
 from rich.console import Console
 from rich.table import Table
 
+from tests.bench.recorded import held
 from tests.bench.review import fleet_of, measure, sized_job
 from webhook.model.placement import Operator, Requirement, Toleration
 from webhook.model.policy import Condition, LabelSelector, Match, Policy
@@ -28,7 +30,7 @@ FEW_NODES: LabelSelector = (Requirement("kubernetes.io/hostname", Operator.IN, (
 CONDITION = Condition("c", "object.metadata.?labels['app'].orValue('') != 'notebook' && job.devices > 0")
 
 
-def main() -> None:
+def main() -> int:
     teams = tuple(Policy(f"p{index}", match=Match(namespaces=label(f"team-{index}"))) for index in range(MANY))
     asking = tuple(replace(one, match=replace(one.match, conditions=(CONDITION,))) for one in teams)
     rules = {
@@ -52,18 +54,20 @@ def main() -> None:
         "none of 10 pools, for other namespaces": named(range(1, 11), GPU_NODES, label("team-1")),
     }
     rules |= {name: Rules(teams[:1], pools=ten) for name, ten in pools.items()}
-    fleet = fleet_of(100)
-    table = Table("what", "median µs", "against one alone", box=None)
+    fleet, ratios = fleet_of(100), dict[str, float]()
+    table = Table("what", "µs", "against one alone", box=None)
     for size in (6 << 10, 100 << 10):
         job = sized_job(size)
         request = Request(Kind("kubeflow.org", "v1", "PyTorchJob"), "CREATE", job, namespace="team-0", user=User("u"))
         worlds = {name: World(fleet, Policy(), rules=one, namespaces=NAMESPACES) for name, one in rules.items()}
         assert all(review(request, one).verdict is Verdict.PIN for one in worlds.values())
-        medians = measure({name: partial(review, request, one) for name, one in worlds.items()})
-        base = medians["one policy, alone"]
-        for name, median in medians.items():
-            table.add_row(f"{size >> 10} KiB: {name}", f"{median * 1e6:.0f}", f"{median / base:.2f}")
+        costs = measure({name: partial(review, request, one) for name, one in worlds.items()})
+        base = costs["one policy, alone"]
+        ratios |= {f"{size >> 10} KiB: {name}": cost / base for name, cost in costs.items() if cost != base}
+        for name, cost in costs.items():
+            table.add_row(f"{size >> 10} KiB: {name}", f"{cost * 1e6:.0f}", f"{cost / base:.2f}")
     Console(width=100).print(table)
+    return int(not held("policies", ratios))
 
 
 def named(numbers: Iterable[int], nodes: LabelSelector, namespaces: LabelSelector = ()) -> tuple[AcceleratorPool, ...]:
@@ -75,4 +79,4 @@ def label(team: str) -> LabelSelector:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

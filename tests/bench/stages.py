@@ -35,7 +35,7 @@ _PACKAGE = str(Path(webhook.__file__).parent)
 def main() -> None:
     world = World(fleet_of(NODES), Policy())
     table = Table("stage", "6 KiB: µs", "share", "100 KiB: µs", "share", box=None)
-    columns = [profile(_body(size), world) for size in (6 << 10, 100 << 10)]
+    columns = [profile(review_of(size), world) for size in (6 << 10, 100 << 10)]
     for stage in ("parse", *_ROOMS):
         row = [stage]
         for shares, each_s in columns:
@@ -46,19 +46,20 @@ def main() -> None:
 
 
 def profile(body: bytes, world: World) -> tuple[dict[str, float], float]:
-    """The share of each stage, and the seconds that one request takes, from its bytes to those of the answer."""
+    """The share of each stage, and the seconds of CPU time that one request takes, from its bytes to those of the answer."""
     seen: Counter[str] = Counter()
 
     def look(_: int, frame: FrameType | None) -> None:
         seen[_stage(frame)] += 1
 
+    once(body, world)  # reads the catalog
     before = signal.signal(signal.SIGPROF, look)
     signal.setitimer(signal.ITIMER_PROF, _EVERY_S, _EVERY_S)
-    rounds, started = 0, time.perf_counter()
-    while time.perf_counter() - started < SECONDS / 2:
+    rounds, started = 0, time.process_time()
+    while time.process_time() - started < SECONDS / 2:
         once(body, world)
         rounds += 1
-    each_s = (time.perf_counter() - started) / rounds
+    each_s = (time.process_time() - started) / rounds
     signal.setitimer(signal.ITIMER_PROF, 0)
     signal.signal(signal.SIGPROF, before)
     total = sum(seen.values())
@@ -84,7 +85,8 @@ def _stage(frame: FrameType | None) -> str:
     return "parse"
 
 
-def _body(size: int) -> bytes:
+def review_of(size: int) -> bytes:
+    """The AdmissionReview of the creation of a PyTorchJob of so many bytes."""
     job = sized_job(size)
     kind = {"group": "kubeflow.org", "version": "v1", "kind": "PyTorchJob"}
     resource = {"group": "kubeflow.org", "version": "v1", "resource": "pytorchjobs"}

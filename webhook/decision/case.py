@@ -49,10 +49,11 @@ class Case:
     kept_in: AcceleratorPool | None = None
     pool_grows: bool = False
     lessons: Lessons = NO_LESSONS
+    scope: Scope = field(init=False)
+    """Whether the job is ours, and which gates apply."""
 
-    @property
-    def scope(self) -> Scope:
-        return scope(self.job, self.policy)
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "scope", scope(self.job, self.policy))
 
     @property
     def may_mix(self) -> bool:

@@ -129,14 +129,15 @@ def _batch_alone(denial: Denial) -> Iterator[Proposal]:
 def _smaller(denial: Denial, one: Candidate, says: Says = ()) -> _Smaller | None:
     """The largest micro-batch that fits and divides the present one, so that accumulation keeps the global batch."""
     batch, given = denial.review.micro_batch, denial.job.batch
-    if batch is None or not batch.certain or batch.edit is None or batch.edit.path is None:
+    edit = batch.edit() if batch is not None and batch.certain else None
+    if batch is None or edit is None or edit.path is None:
         return None
     times = _times(denial, batch.value, one, says)
     if times is None:
         return None
-    edit, value = batch.edit, batch.value // times
+    value = batch.value // times
     facts: dict[str, str | int] = {"change": _spelled(edit, value)}
-    accumulation = given.accumulation_edit
+    accumulation = given.accumulation_edit()
     if given.total is not None:
         return _Smaller("batch_total", times, facts, ((edit, value),))
     if accumulation is None or accumulation.path is None:
@@ -188,20 +189,21 @@ def _with_smaller_batch(denial: Denial, switch: Switch, one: Candidate) -> Itera
 def _other_pods(denial: Denial) -> Iterator[Proposal]:
     """As many devices in other pods: fewer in each of more pods, or more in each of fewer."""
     job = denial.job
-    role = _most_pods(job)
-    if role is None or role.replicas is None or not _all_alike(job):
+    most = _most_pods(job)
+    if most is None or not _all_alike(job):
         return
+    role, number = most
     each, pods = role.devices, sum(one.pods for one in job.device_roles)
     total = each * pods
     divisors = [k for k in range(1, min(total, _MOST_DIVISORS) + 1) if total % k == 0 and k != each]
     divisors.sort(key=lambda k: (max(k, each) / min(k, each), k))
-    replicas = [(k, _following(role.replicas, each, k)) for k in divisors]
+    replicas = [(k, _following(number, each, k)) for k in divisors]
     if any(one.devices >= total for one in denial.out_for(Out.ROOM)):
         for devices, edit in replicas:
             value = total // devices - (pods - role.pods)
             if value < 1 or edit is None:
                 continue
-            each_pod = [(one.per_pod, devices) for one in job.device_roles if one.per_pod]
+            each_pod = [(own, devices) for one in job.device_roles if (own := one.per_pod())]
             change = ", ".join([_of_role(job, role, edit, value), _spelled(*each_pod[0])])
             yield Proposal("devices", {"change": change, "devices": total}, _operations([(edit, value), *each_pod]))
 
@@ -220,33 +222,39 @@ def _following(replicas: Edit, each: int, devices: int) -> Edit | None:
 def _all_alike(job: TrainingJob) -> bool:
     roles = job.device_roles
     alike = len({(role.device, role.devices) for role in roles}) == 1
-    return alike and all(role.per_pod is not None and not role.fraction for role in roles)
+    return alike and all(role.per_pod() is not None and not role.fraction for role in roles)
 
 
-def _most_pods(job: TrainingJob) -> Role | None:
+def _scalable(job: TrainingJob) -> list[tuple[Role, Edit]]:
+    """The roles whose number of pods can be changed, those with most pods first, and that number."""
+    edits = ((role, role.replicas()) for role in job.device_roles if role.gang)
+    found = [(role, edit) for role, edit in edits if edit is not None and edit.path is not None]
+    return sorted(found, key=lambda one: -one[0].gang)
+
+
+def _most_pods(job: TrainingJob) -> tuple[Role, Edit] | None:
     """The role that has most pods, of those whose number can be changed."""
-    roles = [role for role in job.device_roles if role.replicas and role.replicas.path is not None and role.gang]
-    return max(roles, key=lambda role: role.gang, default=None)
+    return next(iter(_scalable(job)), None)
 
 
 def _fewer_pods(denial: Denial) -> Iterator[Proposal]:
     """As many pods of the role that has most as there is room for."""
     job = denial.job
-    roles = [role for role in job.device_roles if role.replicas and role.replicas.path is not None and role.gang]
+    roles = _scalable(job)
     for one in (*denial.out_for(Out.ROOM), *denial.out_for(Out.QUOTA)):
-        for role in sorted(roles, key=lambda role: -role.gang):
+        for role, edit in roles:
             alike = sum(other.gang for other in job.device_roles if other.requests == role.requests)
             value = role.pods - (alike - one.pods)
-            if role.replicas is None or not 0 <= value < role.pods:
+            if not 0 <= value < role.pods:
                 continue
             devices = _devices(job)
             left = devices - (role.pods - value) * role.devices
             if not left:
                 continue
-            change = _of_role(job, role, role.replicas, value)
+            change = _of_role(job, role, edit, value)
             facts: dict[str, str | int] = {"change": change, "devices": left, "percent": round(100 * left / devices)}
             kind = "replicas_half" if 2 * left == devices else "replicas"
-            yield Proposal(kind, facts, _operations(((role.replicas, value),)))
+            yield Proposal(kind, facts, _operations(((edit, value),)))
             break
 
 
@@ -255,15 +263,17 @@ def _more_devices(denial: Denial) -> Iterator[Proposal]:
     job, out = denial.job, denial.lacking()
     if not out or not denial.estimated:
         return
-    role = _most_pods(job)
-    edit = role.replicas if role else None
-    if role is None and len(job.device_roles) == 1 and _all_alike(job):
-        role = job.device_roles[0]
-        edit = role.per_pod if role.pods == 1 else None
-    if role is None or edit is None:
+    most = _most_pods(job)
+    in_more_pods = most is not None
+    if most is None and len(job.device_roles) == 1 and _all_alike(job):
+        alone = job.device_roles[0]
+        edit = alone.per_pod() if alone.pods == 1 else None
+        most = None if edit is None else (alone, edit)
+    if most is None:
         return
+    role, edit = most
     for times in _MORE_TIMES:
-        if edit is role.replicas:
+        if in_more_pods:
             value = role.pods * times
             larger = replace(role, pods=value, gang=value)
         else:

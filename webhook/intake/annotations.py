@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 import orjson
@@ -152,8 +153,11 @@ def _number(text: str) -> int | None:
 
 def _reading(written: str, value: int) -> Reading:
     key = f"{PREFIX}micro-batch"
-    change = Edit(f"annotation {key}", ("metadata", "annotations", key), sign=": ", old=written)
-    return Reading(value, _where("micro-batch"), key, edit=change)
+    return Reading(value, _where("micro-batch"), key, edit=partial(_edit, key, written))
+
+
+def _edit(key: str, written: str) -> Edit:
+    return Edit(f"annotation {key}", ("metadata", "annotations", key), sign=": ", old=written)
 
 
 def read_record(written: object) -> PinRecord | None:

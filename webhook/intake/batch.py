@@ -31,7 +31,7 @@ class Seen(NamedTuple):
     value: int
     share_of: int = 0
 
-    def reading(self, container: Pointer, edit: Edit) -> Reading:
+    def reading(self, container: Pointer, edit: Callable[[], Edit | None]) -> Reading:
         """The number with its place; `container` stands in where the number is in no string of the object."""
         at = self.number.at_path
         where = dotted(at) if at else self.number.where or dotted(container)
@@ -101,24 +101,18 @@ def read_batch(
         return Batch(declared=declared), ()
     first = max(known, key=lambda one: (one.micro.value, one.micro.meaning.certain))
     others = [one for one in known if one is not first]
-    edit = _with_others(first.micro.edit, [one.micro.edit() for one in others])
+    edit, accumulation_edit = partial(_edit, first, others), partial(_accumulation_edit, first, others)
     micro = first.micro.reading(first.container, edit)
-    accumulation, accumulation_edit = None, _accumulation_edit(first, others)
-    if first.accumulation is not None:
-        change = accumulation_edit or Edit(first.accumulation.number.name, None)
-        accumulation = first.accumulation.reading(first.container, change)
-    if declared is not None and declared.edit is not None:
-        # What is declared has to say what the program is told: neither is changed without the other.
-        also = (edit._replace(also=()), *edit.also)
-        own = Edit(declared.edit.flag, None) if edit.path is None else declared.edit._replace(also=also)
-        declared = replace(declared, edit=own)
+    accumulation = first.accumulation and first.accumulation.reading(first.container, accumulation_edit)
+    if declared is not None:
+        declared = replace(declared, edit=partial(_declared_edit, declared, edit))
     batch = Batch(
         declared=declared,
         micro=micro,
         accumulation=accumulation,
         accumulation_flag=accumulation.name if accumulation else first.micro.meaning.accumulation_flag.rstrip("="),
         accumulation_edit=accumulation_edit,
-        total=first.total.reading(first.container, first.total.number.edit()) if first.total else None,
+        total=first.total and first.total.reading(first.container, first.total.edit),
     )
     return batch, tuple(_disagreements(known, micro, declared))
 
@@ -199,6 +193,19 @@ def _number(text: str) -> int | None:
     """A whole number above zero; None for "auto", for a huge one, and for anything else."""
     value = int(text) if _NUMBER.match(text) else 0
     return value if 0 < value <= _LARGEST else None
+
+
+def _edit(first: _Told, others: Sequence[_Told]) -> Edit:
+    """What sets the micro-batch everywhere."""
+    return _with_others(first.micro.edit, [one.micro.edit() for one in others])
+
+
+def _declared_edit(declared: Reading, told: Callable[[], Edit]) -> Edit | None:
+    """What is declared has to say what the program is told: neither is changed without the other."""
+    own, edit = declared.edit(), told()
+    if own is None or edit.path is None:
+        return own and Edit(own.flag, None)
+    return own._replace(also=(edit._replace(also=()), *edit.also))
 
 
 def _accumulation_edit(first: _Told, others: Sequence[_Told]) -> Edit | None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import NamedTuple, TypeAlias
 
 from webhook.catalog.accelerators import accelerators
@@ -12,7 +13,7 @@ from webhook.intake.placement import read_placement
 from webhook.intake.places import Places
 from webhook.intake.resources import Resources, read_resources
 from webhook.model.finding import Phrase
-from webhook.model.job import Edit, Overlay, Role
+from webhook.model.job import Edit, Overlay, Role, no_edit
 from webhook.model.paths import within
 from webhook.model.placement import Placement, Pointer
 from webhook.model.request import Object
@@ -117,8 +118,8 @@ def finished(role: RawRole, device_roles: Sequence[RawRole], told: Told, written
         devices=role.devices,
         placement=role.placement,
         spec=role.spec,
-        replicas=_replicas(role, device_roles, told, workload) if ranks and gang == role.pods else None,
-        per_pod=_per_pod(role, told, written) if ranks else None,
+        replicas=partial(_replicas, role, device_roles, told, workload) if ranks and gang == role.pods else no_edit,
+        per_pod=partial(_per_pod, role, told, _processes(written), written.places) if ranks else no_edit,
         overlay=role.overlay,
         apart=role.apart,
     )
@@ -265,7 +266,21 @@ def _replicas(role: RawRole, device_roles: Sequence[RawRole], told: Told, worklo
     return _number(role.numbers[0], role.pods, tuple(also))
 
 
-def _per_pod(role: RawRole, told: Told, written: Written) -> Edit | None:
+class _Processes(NamedTuple):
+    """The field of the kind for the processes of a pod."""
+
+    at: Pointer
+    value: object
+
+
+def _processes(written: Written) -> _Processes | None:
+    """None where the kind has no such field, or this object nothing in it. Raises Unreadable."""
+    at = written.workload.processes
+    value = None if at is None else found(written.source, at)
+    return None if at is None or value is None else _Processes(at, value)
+
+
+def _per_pod(role: RawRole, told: Told, processes: _Processes | None, places: Places) -> Edit | None:
     """The devices that the one container with devices asks for, and the processes of a pod where as many are told."""
     if len(role.resources.containers) != 1:
         return None
@@ -277,7 +292,7 @@ def _per_pod(role: RawRole, told: Told, written: Written) -> Edit | None:
         value = mapping(resources, part, at).get(role.resources.device)
         if value is None:
             continue
-        path = written.places.of((*at, part, role.resources.device))
+        path = places.of((*at, part, role.resources.device))
         if str(value) != str(role.devices) or not within(path):
             return None
         edits.append(_field(role.resources.device, path, value))
@@ -289,12 +304,10 @@ def _per_pod(role: RawRole, told: Told, written: Written) -> Edit | None:
         if edit.path is None or stated.low != role.devices:
             return None
         edits.append(edit)
-    if written.workload.processes is not None:
-        value = found(written.source, written.workload.processes)
-        if value is not None and value not in _BY_DEVICES:
-            if str(value) != str(role.devices):
-                return None
-            edits.append(_field(written.workload.processes[-1], written.workload.processes, value))
+    if processes is not None and processes.value not in _BY_DEVICES:
+        if str(processes.value) != str(role.devices):
+            return None
+        edits.append(_field(str(processes.at[-1]), processes.at, processes.value))
     return edits[0]._replace(also=tuple(edits[1:])) if edits else None
 
 

@@ -1,5 +1,6 @@
 """A training job as intake read it: what matters of the object, and nothing of its shape."""
 
+import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -103,19 +104,25 @@ def _rewritten(edits: list[tuple[Edit, int | str]]) -> str | int:
     return text
 
 
+def no_edit() -> Edit | None:
+    """Nothing that a suggestion may change."""
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class Reading:
     """A number read from the job, and where.
 
     `certain` is False for flags that some programs take per rank and others for the whole job (`--batch-size`).
     `share_of` is the batch of all devices, where that is what the job tells and `value` a device's share of it.
+    `edit` is looked up when it is asked for, as all edits of a job are: only suggestions ask.
     """
 
     value: int
     field: str
     name: str
     certain: bool = True
-    edit: Edit | None = None
+    edit: Callable[[], Edit | None] = dataclasses.field(default=no_edit, repr=False, compare=False)
     share_of: int = 0
 
 
@@ -218,8 +225,8 @@ class Role:
     devices: int
     placement: Placement
     spec: Pointer
-    replicas: Edit | None = None
-    per_pod: Edit | None = None
+    replicas: Callable[[], Edit | None] = field(default=no_edit, repr=False, compare=False)
+    per_pod: Callable[[], Edit | None] = field(default=no_edit, repr=False, compare=False)
     """The number of devices of one pod, with the number of processes where that is told; None: one of them cannot be
     changed, or they differ."""
     products: tuple[str, ...] = ()
@@ -249,7 +256,7 @@ class Batch:
     accumulation: Reading | None = None
     accumulation_flag: str = ""
     """How this job's launcher or trainer spells accumulation; empty where unknown."""
-    accumulation_edit: Edit | None = None
+    accumulation_edit: Callable[[], Edit | None] = field(default=no_edit, repr=False, compare=False)
     """Sets accumulation: changes the flag that is there, or puts it in where none is (it stands at 1 then)."""
     total: Reading | None = None
     """The global batch, where a flag of the trainer sets it: accumulation follows from it by itself (Megatron-LM)."""
@@ -394,13 +401,13 @@ class TrainingJob:
     """The Decided kind whose controller made this object; judged on itself alone."""
     annotations_are_a_map: bool = False
     findings: tuple[Finding, ...] = ()
+    device_roles: tuple[Role, ...] = field(init=False, repr=False, compare=False)
+    """The roles that ask for devices, without those that stand apart; only these are decided and changed."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "device_roles", tuple(role for role in self.roles if role.decided))
 
     @property
     def wanted(self) -> int:
         """Devices that must be there at once."""
         return sum(role.gang * role.devices for role in self.device_roles)
-
-    @property
-    def device_roles(self) -> tuple[Role, ...]:
-        """The roles that ask for devices, without those that stand apart; only these are decided and changed."""
-        return tuple(role for role in self.roles if role.decided)

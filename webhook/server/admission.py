@@ -178,7 +178,8 @@ def _enveloped(response: Mapping[str, Any]) -> bytes:
 
 
 def _stub(request: Request) -> Any:  # noqa: ANN401 (a TypedDict that kopf does not export)
-    """The review as kopf sees it: without spec and status, and with nothing in it that is not of the right type."""
+    """The review as kopf sees it: what it selects a handler by and names an object with in its log, and no more: it
+    copies and compares all that it is given."""
     return {
         "apiVersion": API_VERSION,
         "kind": "AdmissionReview",
@@ -210,9 +211,6 @@ def _cut(request: Request, whole: Object) -> dict[str, Any]:
         for field in ("name", "namespace"):
             if isinstance(metadata.get(field), str):
                 kept[field] = metadata[field]
-        for field in ("labels", "annotations"):
-            if isinstance(metadata.get(field), Mapping):
-                kept[field] = {key: value for key, value in metadata[field].items() if isinstance(value, str)}
     return {"apiVersion": request.kind.api_version, "kind": request.kind.kind, "metadata": kept}
 
 

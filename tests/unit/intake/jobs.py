@@ -65,7 +65,15 @@ def outside(source: Json, kind: Kind = JOB) -> Outside:
 
 
 def edit_of(reading: Reading | None) -> Edit | None:
-    return None if reading is None else reading.edit
+    return None if reading is None else reading.edit()
+
+
+def edits_of(job: TrainingJob) -> list[Edit | None]:
+    """Everything that suggestions may change: numbers of the batch, of pods and of devices."""
+    batch = job.batch
+    readings = (batch.micro, batch.declared, batch.accumulation, batch.total)
+    roles = [edit() for role in job.roles for edit in (role.replicas, role.per_pod)]
+    return [batch.accumulation_edit(), *map(edit_of, readings), *roles]
 
 
 def changed(source: dict[str, Any], *changes: tuple[Edit | None, int]) -> Json:

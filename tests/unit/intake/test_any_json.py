@@ -6,7 +6,7 @@ from typing import Any
 import hypothesis.strategies as st
 from hypothesis import given, settings
 
-from tests.unit.intake.jobs import JOB, PYTORCH_JOB, Json, annotated, container, edit_of, job, pytorch_job
+from tests.unit.intake.jobs import JOB, PYTORCH_JOB, Json, annotated, container, edits_of, job, pytorch_job
 from webhook.answer.wording import own_sentence
 from webhook.intake.read import Outside, read_job
 from webhook.model.job import Edit, TrainingJob, writes
@@ -93,10 +93,7 @@ def answered(source: Json, kind: Kind) -> TrainingJob | Outside:
             f"{finding.where} {own_sentence(finding, language)}".encode()
     if isinstance(found, TrainingJob):
         assert all(0 <= role.gang <= role.pods for role in found.roles)
-        batch = found.batch
-        edits = [batch.accumulation_edit, *(role.replicas for role in found.roles)]
-        edits += [edit_of(reading) for reading in (batch.micro, batch.declared, batch.accumulation, batch.total)]
-        for edit in edits:
+        for edit in edits_of(found):
             if edit is not None and edit.path is not None:
                 check(edit, source)
     assert repr(source) == repr(before)

@@ -102,10 +102,11 @@ def test_a_reference_to_the_environment_is_changed_where_its_value_stands() -> N
     source = job(container("torchrun", "t.py", f"{HF}=$(SIZE)", "$$(SIZE)", "$(NONE)", env=env))
     micro = read(source).batch.micro
     assert micro is not None
-    assert micro.edit is not None
+    edit = micro.edit()
+    assert edit is not None
     assert (micro.value, micro.field) == (32, "spec.template.spec.containers[0].env[0].value")
-    assert (micro.edit.flag, micro.edit.sign) == ("SIZE", "=")
-    after = changed(source, (micro.edit, 16), (read(source).batch.accumulation_edit, 2))
+    assert (edit.flag, edit.sign) == ("SIZE", "=")
+    after = changed(source, (edit, 16), (read(source).batch.accumulation_edit(), 2))
     assert after["spec"]["template"]["spec"]["containers"][0]["env"][0]["value"] == "16"
     assert after["spec"]["template"]["spec"]["containers"][0]["command"] == [
         "torchrun",
@@ -188,7 +189,7 @@ def test_a_shell_script_is_read_and_changed_in_place(before: str, after: str) ->
     found = read(source).batch
     assert found.micro is not None
     assert (found.micro.value, found.micro.certain, found.accumulation_flag) == (32, True, STEPS)
-    result = changed(source, (found.micro.edit, 16), (found.accumulation_edit, 2))
+    result = changed(source, (found.micro.edit(), 16), (found.accumulation_edit(), 2))
     assert result["spec"]["template"]["spec"]["containers"][0]["command"][-1] == after
     again = read(result).batch
     assert again.micro is not None
@@ -220,7 +221,7 @@ def test_what_a_script_computes_or_only_may_do_is_left_unread(script: str) -> No
 def test_arguments_behind_a_script_are_its_positional_parameters() -> None:
     source = job(container("bash", "-c", 'torchrun t.py "$@"', args=["bash", HF, "32"]))
     found = read(source).batch
-    after = changed(source, (edit_of(found.micro), 8), (found.accumulation_edit, 4))
+    after = changed(source, (edit_of(found.micro), 8), (found.accumulation_edit(), 4))
     (trainer,) = after["spec"]["template"]["spec"]["containers"]
     assert trainer["command"][-1] == f'torchrun t.py "$@" {STEPS} 4'
     assert trainer["args"] == ["bash", HF, "8"]
@@ -237,14 +238,14 @@ def test_accumulation_that_is_there_is_changed_in_place() -> None:
     source = job(container("torchrun", "t.py", HF, "32", f"{STEPS}=4"))
     found = read(source).batch
     assert found.accumulation is not None
-    assert (found.accumulation.value, found.accumulation.edit) == (4, found.accumulation_edit)
-    after = changed(source, (edit_of(found.micro), 16), (found.accumulation_edit, 8))
+    assert (found.accumulation.value, found.accumulation.edit()) == (4, found.accumulation_edit())
+    after = changed(source, (edit_of(found.micro), 16), (found.accumulation_edit(), 8))
     assert after["spec"]["template"]["spec"]["containers"][0]["command"] == ["torchrun", "t.py", HF, "16", f"{STEPS}=8"]
 
 
 def test_accumulation_is_not_offered_where_nobody_knows_its_flag() -> None:
     found = batch("python", "t.py", "--batch-size", "32")
-    assert (found.accumulation_flag, found.accumulation_edit) == ("", None)
+    assert (found.accumulation_flag, found.accumulation_edit()) == ("", None)
 
 
 def test_a_global_batch_that_the_trainer_keeps_is_read() -> None:
@@ -256,7 +257,7 @@ def test_a_global_batch_that_the_trainer_keeps_is_read() -> None:
 def test_key_value_flags_are_changed_and_put_in_as_such() -> None:
     source = job(container("tune", "run", "full_finetune_distributed", "batch_size=32", "x=1"))
     found = read(source).batch
-    after = changed(source, (edit_of(found.micro), 16), (found.accumulation_edit, 2))
+    after = changed(source, (edit_of(found.micro), 16), (found.accumulation_edit(), 2))
     assert after["spec"]["template"]["spec"]["containers"][0]["command"] == [
         "tune",
         "run",
@@ -271,7 +272,7 @@ def test_a_change_reaches_every_role_and_container() -> None:
     source = pytorch_job(container("torchrun", "t.py", HF, "64"), container("torchrun", "t.py", f"{HF}=64"), workers=3)
     found = read(source, PYTORCH_JOB)
     assert found.findings == ()
-    after = changed(source, (edit_of(found.batch.micro), 32), (found.batch.accumulation_edit, 2))
+    after = changed(source, (edit_of(found.batch.micro), 32), (found.batch.accumulation_edit(), 2))
     for specs in after["spec"]["pytorchReplicaSpecs"].values():
         first, second = specs["template"]["spec"]["containers"]
         assert first["command"] == ["torchrun", "t.py", HF, "32", f"{STEPS}=2"]
@@ -293,8 +294,9 @@ def test_a_number_put_together_from_two_cannot_be_changed_by_a_patch() -> None:
     split = [{"name": "A", "value": "1"}, {"name": "B", "value": "6"}]
     micro = batch("torchrun", "t.py", HF, "$(A)$(B)", env=split).micro
     assert micro is not None
-    assert micro.edit is not None
-    assert (micro.value, micro.edit.path) == (16, None)
+    edit = micro.edit()
+    assert edit is not None
+    assert (micro.value, edit.path) == (16, None)
 
 
 def test_what_is_declared_changes_together_with_what_the_program_is_told() -> None:

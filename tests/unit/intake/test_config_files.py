@@ -115,8 +115,9 @@ def test_a_global_batch_that_stands_alone_is_divided_by_the_data_parallel_size()
     micro = seen.batch.micro
     assert micro is not None
     assert (micro.value, micro.share_of, micro.name) == (8, 512, "train_batch_size")
-    assert micro.edit is not None
-    assert micro.edit.path is None
+    edit = micro.edit()
+    assert edit is not None
+    assert edit.path is None
 
 
 def test_a_file_that_a_script_writes_is_read_and_changed_in_place() -> None:
@@ -129,7 +130,7 @@ def test_a_file_that_a_script_writes_is_read_and_changed_in_place() -> None:
     assert batch.micro is not None
     assert batch.accumulation is not None
     assert (batch.micro.value, batch.accumulation.value) == (32, 16)
-    after = changed(source, (edit_of(batch.micro), 8), (batch.accumulation_edit, 64))
+    after = changed(source, (edit_of(batch.micro), 8), (batch.accumulation_edit(), 64))
     written = after["spec"]["template"]["spec"]["containers"][0]["command"][-1]
     assert written == script.replace("32,", "8,").replace("B=16", "B=64")
 

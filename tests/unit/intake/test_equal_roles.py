@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 
 from tests.samples import Json, pod, pytorchjob
+from tests.unit.intake.jobs import edit_of, edits_of
 from webhook.intake.read import read_job
-from webhook.model.job import TrainingJob
+from webhook.model.job import Edit, TrainingJob
 from webhook.model.request import Kind, User
 
 _KIND = Kind("kubeflow.org", "v1", "PyTorchJob")
@@ -34,10 +35,11 @@ def _job(first: Json, second: Json) -> Json:
     return obj
 
 
-def _read(first: Json, second: Json) -> TrainingJob:
+def _read(first: Json, second: Json) -> tuple[TrainingJob, list[Edit | None]]:
+    """The job, with all that may be changed of it."""
     job = read_job(_job(first, second), kind=_KIND, namespace="team-a", user=User("u"))
     assert isinstance(job, TrainingJob)
-    return job
+    return job, edits_of(job)
 
 
 @pytest.mark.parametrize("spec", _PODS.values(), ids=_PODS)
@@ -48,11 +50,11 @@ def test_equal_roles_are_read_as_two_that_differ_in_what_nobody_reads(spec: Json
 def test_environment_variables_of_equal_roles_are_changed_in_both() -> None:
     spec = pod(command=("torchrun", "train.py", "--per_device_train_batch_size=$(BATCH)"))
     spec["containers"][0]["env"] = [{"name": "BATCH", "value": "16"}, {"name": "KEY", "valueFrom": {}}]
-    job = _read(spec, spec)
-    assert job == _read(spec, {**spec, "terminationGracePeriodSeconds": 30})
-    assert job.batch.micro is not None
-    assert job.batch.micro.edit is not None
-    roles = [edit.path and edit.path[2] for edit in (job.batch.micro.edit, *job.batch.micro.edit.also)]
+    job, edits = _read(spec, spec)
+    assert (job, edits) == _read(spec, {**spec, "terminationGracePeriodSeconds": 30})
+    edit = edit_of(job.batch.micro)
+    assert edit is not None
+    roles = [one.path and one.path[2] for one in (edit, *edit.also)]
     assert sorted(map(str, roles)) == ["Master", "Worker"]
 
 

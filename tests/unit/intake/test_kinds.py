@@ -160,11 +160,11 @@ def test_fewer_pods_of_a_job_set_change_the_one_factor_that_is_not_one() -> None
     cases: list[dict[str, Any]] = [{"replicas": 4}, {"replicas": 1, "parallelism": 4, "completions": 4}]
     for fields in cases:
         source = job_set(replicated("torchrun", "--nnodes=4", "t.py", **fields))
-        after = changed(source, (only(read(source, JOB_SET)).replicas, 2))
+        after = changed(source, (only(read(source, JOB_SET)).replicas(), 2))
         assert only(read(after, JOB_SET)).pods == 2
         assert at(after, only(read(after, JOB_SET)).spec)["containers"][0]["command"][1] == "--nnodes=2"
     both = job_set(replicated("x", replicas=2, parallelism=2, completions=2))
-    assert only(read(both, JOB_SET)).replicas is None
+    assert only(read(both, JOB_SET)).replicas() is None
 
 
 def test_several_jobs_of_a_set_belong_together_in_a_way_that_the_object_does_not_tell() -> None:
@@ -247,11 +247,11 @@ def test_a_cluster_that_may_scale_to_several_pods_is_several() -> None:
 
 def test_fewer_workers_of_a_ray_cluster_move_the_bounds_that_would_bring_them_back() -> None:
     source = ray_cluster(worker_group(replicas=4, minReplicas=4, maxReplicas=4))
-    after = changed(source, (only(read(source, RAY_CLUSTER)).replicas, 2))
+    after = changed(source, (only(read(source, RAY_CLUSTER)).replicas(), 2))
     group = after["spec"]["workerGroupSpecs"][0]
     assert [group[name] for name in ("replicas", "minReplicas", "maxReplicas")] == [2, 2, 2]
     scaling = ray_cluster(worker_group(replicas=4, minReplicas=1, maxReplicas=4), enableInTreeAutoscaling=True)
-    assert only(read(scaling, RAY_CLUSTER)).replicas is None
+    assert only(read(scaling, RAY_CLUSTER)).replicas() is None
 
 
 def test_the_batch_of_a_ray_job_is_read_from_its_entrypoint_and_can_be_changed_there() -> None:
@@ -296,7 +296,7 @@ def test_the_launcher_of_an_mpi_job_speaks_for_the_workers(kind: Kind) -> None:
     assert (found.coupling, found.coupling_because) == (Coupling.SYNCHRONOUS, "mpirun -np=16")
     assert found.batch.micro is not None
     assert found.batch.micro.value == 32
-    after = changed(source, (only(found).replicas, 1))
+    after = changed(source, (only(found).replicas(), 1))
     specs = after["spec"]["mpiReplicaSpecs"]
     assert specs["Worker"]["replicas"] == 1
     assert specs["Launcher"]["template"]["spec"]["containers"][0]["command"][2] == "8"
@@ -314,8 +314,8 @@ def test_a_launcher_that_works_too_is_a_rank() -> None:
         ("Launcher", 1, 8),
         ("Worker", 2, 8),
     ]
-    assert found.roles[0].replicas is None
-    after = changed(mpi_job(launcher, runLauncherAsWorker=True), (found.roles[1].replicas, 1))
+    assert found.roles[0].replicas() is None
+    after = changed(mpi_job(launcher, runLauncherAsWorker=True), (found.roles[1].replicas(), 1))
     launched = after["spec"]["mpiReplicaSpecs"]["Launcher"]["template"]["spec"]["containers"][0]
     assert launched["command"][2] == "16"
 
@@ -376,11 +376,11 @@ def test_a_volcano_task_has_no_pods_where_none_are_set_and_goes_by_its_place_wit
 
 def test_fewer_pods_of_a_volcano_task_lower_what_must_run_of_it_and_of_all() -> None:
     source = volcano_job(task("ps", 2, None), task("worker", 8, minAvailable=8), minAvailable=10)
-    after = changed(source, (only(read(source, VOLCANO_JOB)).replicas, 4))
+    after = changed(source, (only(read(source, VOLCANO_JOB)).replicas(), 4))
     assert [after["spec"]["tasks"][1][name] for name in ("replicas", "minAvailable")] == [4, 4]
     assert after["spec"]["minAvailable"] == 6
     elastic = volcano_job(task("worker", 8), minAvailable=4)
-    assert only(read(elastic, VOLCANO_JOB)).replicas is None
+    assert only(read(elastic, VOLCANO_JOB)).replicas() is None
 
 
 @pytest.mark.parametrize(
@@ -436,9 +436,9 @@ def test_a_leader_worker_set_serves_unless_a_launcher_spans_its_pods() -> None:
 
 def test_fewer_pods_of_a_group_change_its_size_and_of_several_groups_nothing() -> None:
     source = leader_worker_set("torchrun", "--nnodes=4", "t.py", size=4)
-    after = changed(source, (only(read(source, LWS)).replicas, 2))
+    after = changed(source, (only(read(source, LWS)).replicas(), 2))
     assert after["spec"]["leaderWorkerTemplate"]["size"] == 2
-    assert only(read(leader_worker_set("torchrun", "--nnodes=4", "t.py", size=4, replicas=2), LWS)).replicas is None
+    assert only(read(leader_worker_set("torchrun", "--nnodes=4", "t.py", size=4, replicas=2), LWS)).replicas() is None
 
 
 # Those of kubeflow.org/v1.

@@ -60,7 +60,7 @@ def test_a_role_points_at_its_pod_spec() -> None:
 def test_an_elastic_pytorch_job_needs_only_its_least_workers_and_its_replicas_are_not_for_us_to_change() -> None:
     found = read(pytorch_job(container("x"), workers=8, elasticPolicy={"minReplicas": 2}), PYTORCH_JOB)
     assert [(role.name, role.pods, role.gang) for role in found.roles] == [("Master", 1, 1), ("Worker", 8, 2)]
-    assert found.roles[1].replicas is None
+    assert found.roles[1].replicas() is None
 
 
 def test_a_range_of_nodes_sets_the_gang_of_a_kind_without_an_elastic_field() -> None:
@@ -72,7 +72,7 @@ def test_a_range_of_nodes_sets_the_gang_of_a_kind_without_an_elastic_field() -> 
 
 def test_fewer_pods_of_a_job_change_parallelism_and_completions_and_what_the_launcher_is_told() -> None:
     source = job(container(*TORCHRUN, gpus=8), pods=8, indexed=True)
-    after = changed(source, (read(source).roles[0].replicas, 4))
+    after = changed(source, (read(source).roles[0].replicas(), 4))
     assert (after["spec"]["parallelism"], after["spec"]["completions"]) == (4, 4)
     assert after["spec"]["template"]["spec"]["containers"][0]["command"][1] == "--nnodes=4"
     assert read(after).roles[0].pods == 4
@@ -80,13 +80,13 @@ def test_fewer_pods_of_a_job_change_parallelism_and_completions_and_what_the_lau
 
 def test_fewer_pods_of_a_work_queue_change_parallelism_alone() -> None:
     source = job(container("python", "trial.py"), parallelism=4, completions=100)
-    after = changed(source, (read(source).roles[0].replicas, 2))
+    after = changed(source, (read(source).roles[0].replicas(), 2))
     assert (after["spec"]["parallelism"], after["spec"]["completions"]) == (2, 100)
 
 
 def test_fewer_workers_tell_the_launchers_of_all_roles_how_many_nodes_are_left() -> None:
     source = pytorch_job(container(*TORCHRUN), workers=7)
-    after = changed(source, (read(source, PYTORCH_JOB).roles[1].replicas, 3))
+    after = changed(source, (read(source, PYTORCH_JOB).roles[1].replicas(), 3))
     specs = after["spec"]["pytorchReplicaSpecs"]
     assert specs["Worker"]["replicas"] == 3
     for name in ("Master", "Worker"):
@@ -94,7 +94,7 @@ def test_fewer_workers_tell_the_launchers_of_all_roles_how_many_nodes_are_left()
 
 
 def test_there_is_one_master_whatever_a_suggestion_wants() -> None:
-    assert read(pytorch_job(container("x"), workers=3), PYTORCH_JOB).roles[0].replicas is None
+    assert read(pytorch_job(container("x"), workers=3), PYTORCH_JOB).roles[0].replicas() is None
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_there_is_one_master_whatever_a_suggestion_wants() -> None:
 )
 def test_numbers_of_nodes_and_processes_follow_the_number_of_pods(command: list[str], after: list[str]) -> None:
     source = job(container(*command, gpus=8), pods=2)
-    result = changed(source, (read(source).roles[0].replicas, 1))
+    result = changed(source, (read(source).roles[0].replicas(), 1))
     assert result["spec"]["template"]["spec"]["containers"][0]["command"] == after
 
 
@@ -124,7 +124,7 @@ def test_numbers_of_nodes_and_processes_follow_the_number_of_pods(command: list[
 )
 def test_launchers_that_stay_in_their_pod_are_left_alone(command: tuple[str, ...]) -> None:
     source = job(container(*command, gpus=8), pods=4)
-    after = changed(source, (read(source).roles[0].replicas, 2))
+    after = changed(source, (read(source).roles[0].replicas(), 2))
     assert after["spec"]["parallelism"] == 2
     assert after["spec"]["template"] == source["spec"]["template"]
 
@@ -132,7 +132,7 @@ def test_launchers_that_stay_in_their_pod_are_left_alone(command: tuple[str, ...
 def test_a_literal_world_size_follows_the_number_of_pods() -> None:
     env = [{"name": "MASTER_ADDR", "value": "ddp-0"}, {"name": "WORLD_SIZE", "value": "32"}]
     source = job(container("python", "train.py", gpus=8, env=env), pods=4)
-    after = changed(source, (read(source).roles[0].replicas, 2))
+    after = changed(source, (read(source).roles[0].replicas(), 2))
     assert after["spec"]["template"]["spec"]["containers"][0]["env"][1]["value"] == "16"
 
 
@@ -149,12 +149,12 @@ def test_pods_are_not_for_us_to_change_where_the_launcher_would_wait_for_those_t
     command: tuple[str, ...],
 ) -> None:
     env = [{"name": "NODES", "valueFrom": {"configMapKeyRef": {"name": "x", "key": "y"}}}]
-    assert read(job(container(*command, env=env), pods=4)).roles[0].replicas is None
+    assert read(job(container(*command, env=env), pods=4)).roles[0].replicas() is None
 
 
 def test_what_the_controller_itself_sets_follows_by_itself() -> None:
     source = pytorch_job(container("torchrun", "--nnodes=$(PET_NNODES)", "train.py"), workers=3)
-    assert read(source, PYTORCH_JOB).roles[1].replicas is not None
+    assert read(source, PYTORCH_JOB).roles[1].replicas() is not None
 
 
 @pytest.mark.parametrize(

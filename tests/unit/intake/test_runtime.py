@@ -54,8 +54,9 @@ def test_what_the_runtime_says_is_the_job_where_the_job_says_no_more() -> None:
         ".containers[0].command[2]"
     )
     # No patch of the job changes what stands in the runtime.
-    assert micro.edit is not None
-    assert micro.edit.path is None
+    edit = micro.edit()
+    assert edit is not None
+    assert edit.path is None
 
 
 def test_a_runtime_of_the_namespace_is_found_beside_one_of_the_cluster() -> None:
@@ -128,7 +129,7 @@ def test_an_mpi_runtime_has_its_devices_in_the_nodes_and_its_command_in_the_laun
     assert job.coupling is Coupling.SYNCHRONOUS
     # One of the nodes is the launcher: no change of numNodes gives so many pods of this role.
     node_role = next(role for role in job.roles if role.name == "node")
-    assert (node_role.replicas is None) is as_node
+    assert (node_role.replicas() is None) is as_node
 
 
 def test_what_the_job_says_of_its_trainer_stands_over_the_runtime_and_is_read_where_it_is_written() -> None:
@@ -150,10 +151,12 @@ def test_what_the_job_says_of_its_trainer_stands_over_the_runtime_and_is_read_wh
     micro = job.batch.micro
     assert micro is not None
     assert (micro.value, micro.field) == (16, "spec.trainer.env[0].value")
-    (write,) = writes([(micro.edit, 4)] if micro.edit else [])
+    edit = micro.edit()
+    assert edit is not None
+    (write,) = writes([(edit, 4)])
     assert (write.path, write.value) == (("spec", "trainer", "env", 0, "value"), "4")
     # The controller sets PET_NNODES: the number of nodes may change alone.
-    replicas = job.roles[0].replicas
+    replicas = job.roles[0].replicas()
     assert replicas is not None
     assert replicas.path == ("spec", "trainer", "numNodes")
 
@@ -161,15 +164,16 @@ def test_what_the_job_says_of_its_trainer_stands_over_the_runtime_and_is_read_wh
 def test_a_batch_among_the_arguments_of_the_job_can_be_changed_there() -> None:
     source = train_job(trainer={"args": ["train.py", BATCH]})
     job = read(source, in_view(runtime(node(command=["torchrun"]))))
-    micro, accumulation = job.batch.micro, job.batch.accumulation_edit
+    micro, accumulation = job.batch.micro, job.batch.accumulation_edit()
     assert micro is not None
-    assert micro.edit is not None
+    edit = micro.edit()
+    assert edit is not None
     assert accumulation is not None
     operations = [
         {"op": "add", "path": "/" + "/".join(map(str, one.path)), "value": one.value}
         if one.adds
         else replaced(one.path, one.value)
-        for one in writes([(micro.edit, 4), (accumulation, 2)])
+        for one in writes([(edit, 4), (accumulation, 2)])
     ]
     changed = jsonpatch.apply_patch(source, operations)
     assert changed["spec"]["trainer"]["args"] == [
