@@ -28,7 +28,7 @@ from tests.bench.peers import Loader, machine
 from tests.samples import job
 from tests.soak.faults import FAULTS, Site
 from tests.soak.judged import AFTER_S, Line, Outcome, Run, Verdict
-from tests.soak.load import SMALL_FIRST, Load, creates, padded
+from tests.soak.load import SMALL_FIRST, Load, creates, padded, policy
 from tests.soak.site import SERVER_FLAGS, Endpoints, Memory, start_replicas
 
 NODES = 1_000
@@ -88,7 +88,8 @@ def soak(cluster: ControlPlane, folder: Path, seconds: float, faults: Sequence[s
     replicas = start_replicas(cluster, folder)
     with Endpoints(cluster, replicas) as endpoints:
         site = Site(cluster, replicas, endpoints, nodes)
-        site.edit(SMALL_FIRST)
+        cluster.apply(policy(SMALL_FIRST))
+        site.edits.append((0, SMALL_FIRST))
         settle(cluster, folder, site)
         with Memory(replicas) as memory, Load(cluster, folder, rate) as load:
             start = time.time()

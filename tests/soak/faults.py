@@ -20,8 +20,9 @@ from tests.soak.load import DATACENTER_FIRST, SMALL_FIRST, broken_policy, policy
 from tests.soak.site import SERVER_FLAGS, SYSTEM, Endpoints, Replica
 
 FLAPPING = 500
-_TIMES = 3
+_FLAPS_S = 10
 _PAUSE_S = 5
+_POLICY = "/apis/samestep.dev/v1alpha1/trainingpolicies/soak"
 _SECRET = f"/api/v1/namespaces/{SYSTEM}/secrets/samestep-certificates"
 _CONFIGURATIONS = tuple(
     f"/apis/admissionregistration.k8s.io/v1/{kind}webhookconfigurations/samestep" for kind in ("mutating", "validating")
@@ -41,8 +42,12 @@ class Site:
 
     def edit(self, name: str) -> None:
         """Puts this policy in force."""
-        self.cluster.apply(policy(name))
         self.edits.append((time.time(), name))
+        self.write(policy(name))
+
+    def write(self, wanted: Json) -> None:
+        """Into the cluster, in place of what is there."""
+        self.cluster.api.request("PUT", _POLICY, self.cluster.api.get(_POLICY) | {"spec": wanted["spec"]})
 
     @contextmanager
     def window(self, fault: str, *, of_the_server: bool = False) -> Iterator[None]:
@@ -141,15 +146,16 @@ def policies_edited(site: Site, name: str) -> None:
         for one in (DATACENTER_FIRST, SMALL_FIRST, DATACENTER_FIRST, SMALL_FIRST):
             site.edit(one)
             time.sleep(0.5)
-        site.cluster.apply(broken_policy())
+        site.write(broken_policy())
         time.sleep(1)
         site.edit(DATACENTER_FIRST)
 
 
 def nodes_flapping(site: Site, name: str) -> None:
     """Many nodes are lost and come back, again and again."""
+    until = time.monotonic() + _FLAPS_S
     with site.window(name), ThreadPoolExecutor(CONCURRENCY) as pool:
-        for _ in range(_TIMES):
+        while time.monotonic() < until:
             for ready in ("False", "True"):
                 list(pool.map(partial(_report, site, ready), site.nodes[:FLAPPING]))
 

@@ -31,14 +31,14 @@ _LEFT_OUT = ("Deployment", "PodDisruptionBudget", "NetworkPolicy")
 
 
 class Replica:
-    """`samestep serve` as the Deployment starts it, always on the same ports."""
+    """`samestep serve` as the Deployment starts it, always on the same ports. Its account has to be there."""
 
-    def __init__(self, cluster: ControlPlane, folder: Path, name: str, kubeconfig: Path) -> None:
+    def __init__(self, cluster: ControlPlane, folder: Path, name: str) -> None:
         self.name = name
         self.port, self._probe_port, self._metrics_port = free_ports(3)
         self._cluster = cluster
         self._folder = folder
-        self._kubeconfig = kubeconfig
+        self._kubeconfig = cluster.kubeconfig_for(ACCOUNT)
 
     def start(self) -> Webhook:
         """Returns once it is ready. Raises ProcessError."""
@@ -163,33 +163,37 @@ class Memory:
 
 
 def start_replicas(cluster: ControlPlane, folder: Path) -> list[Replica]:
-    """Installs all that the fail-closed overlay has, and two replicas in place of its Deployment. They run when this
-    returns, and nothing is sent to them yet. Raises ControlPlaneError."""
-    objects = [one for one in rendered(overlays()["fail-closed"]) if one["kind"] not in _LEFT_OUT]
-    for one in objects:
-        if one["kind"] == "Service":
-            del one["spec"]["selector"]
-            for port in one["spec"]["ports"]:
-                port["targetPort"] = port["port"]
-    ours = [one for one in objects if one["kind"].endswith("WebhookConfiguration")]
-    cluster.apply(*(one for one in objects if one not in ours))
-    cluster.kubectl("wait", "--for=condition=Established", "crd", "--all")
+    """Installs the fail-closed overlay, and two replicas in place of its Deployment. They run when this returns, and
+    nothing is sent to them yet. Raises ControlPlaneError."""
     for namespace in (OPEN, CLOSED, UNPINNED):
         cluster.create_namespace(namespace)
-    cluster.apply(*map(_split, ours))
-    kubeconfig = cluster.kubeconfig_for(ACCOUNT)
-    replicas = [Replica(cluster, folder, f"samestep-{number}", kubeconfig) for number in (1, 2)]
+    install(cluster, [_split(one) for one in rendered(overlays()["fail-closed"])])
+    replicas = [Replica(cluster, folder, f"samestep-{number}") for number in (1, 2)]
     for replica in replicas:
         replica.start()
     return replicas
 
 
-def _split(configuration: Json) -> Json:
-    """With the base's failurePolicy in one namespace, and without pins in another."""
-    entries = list(configuration["webhooks"])
-    if configuration["kind"] == "MutatingWebhookConfiguration":
-        return configuration | {"webhooks": [_where(one, "NotIn", UNPINNED) for one in entries]}
-    return configuration | {"webhooks": [part for one in entries for part in _by_policy(one)]}
+def install(cluster: ControlPlane, objects: list[Json]) -> None:
+    """These of an overlay but for what would run in pods: a Service without selector, for `Endpoints`. Raises
+    KubectlError."""
+    kept = [one for one in objects if one["kind"] not in _LEFT_OUT]
+    for service in (one for one in kept if one["kind"] == "Service"):
+        service["spec"].pop("selector", None)
+        for port in service["spec"]["ports"]:
+            port["targetPort"] = port["port"]
+    kept.sort(key=lambda one: one["kind"].endswith("WebhookConfiguration"))
+    cluster.apply(*kept)
+    cluster.kubectl("wait", "--for=condition=Established", "crd", "--all")
+
+
+def _split(one: Json) -> Json:
+    """Of webhooks: with the base's failurePolicy in one namespace, and without pins in another."""
+    if one["kind"] == "MutatingWebhookConfiguration":
+        return one | {"webhooks": [_where(entry, "NotIn", UNPINNED) for entry in one["webhooks"]]}
+    if one["kind"] == "ValidatingWebhookConfiguration":
+        return one | {"webhooks": [part for entry in one["webhooks"] for part in _by_policy(entry)]}
+    return one
 
 
 def _by_policy(entry: Json) -> Iterator[Json]:

@@ -22,7 +22,7 @@ import (
 	"time"
 )
 
-const longest = 400 // bytes of an answer that are told
+const longest = 600 // bytes of an answer that are told
 
 type result struct {
 	Seconds   float64   `json:"seconds"`
