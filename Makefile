@@ -114,6 +114,10 @@ bench-cluster: controlplane ## Our mutating call beside a null webhook in Go; th
 	$(BIN)/python -m tests.bench.cluster
 	$(BIN)/python -m tests.bench.first_sync
 
+.PHONY: soak
+soak: controlplane ## Two replicas under load for 5 minutes while one thing after the other goes wrong
+	$(BIN)/python -m tests.soak
+
 .PHONY: bench-peers
 bench-peers: controlplane ## Samestep beside Gatekeeper, Kyverno, native policies and a null webhook (builds these once; 20 minutes)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --group bench

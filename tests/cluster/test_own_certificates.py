@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from typing import Self
 
 import pytest
 from cryptography import x509
@@ -20,7 +19,8 @@ from cryptography import x509
 from controlplane.api import ApiError
 from controlplane.rig import ControlPlane
 from demo.serving import ACCOUNT, MANIFESTS, ROOT, Webhook, await_calls, start_webhook
-from tests.samples import Json, job
+from tests.cluster.creating import Creating
+from tests.samples import Json
 
 NAMES = ("samestep-own-1", "samestep-own-2")
 SECRET = "/api/v1/namespaces/samestep-system/secrets/samestep-certificates"
@@ -28,36 +28,6 @@ PREFIX = "/apis/admissionregistration.k8s.io/v1"
 PATHS = (f"{PREFIX}/mutatingwebhookconfigurations/samestep", f"{PREFIX}/validatingwebhookconfigurations/samestep")
 OVERLAY = ROOT / "manifests" / "overlays" / "own-certificates"
 LABELS = {"app.kubernetes.io/part-of": "samestep"}
-
-
-class Creating:
-    """Creates jobs, dry, one after the other, in a thread of its own."""
-
-    def __init__(self, control_plane: ControlPlane, namespace: str) -> None:
-        self.refused: list[str] = []
-        self.created = 0
-        self._api = control_plane.api
-        self._path = f"/apis/batch/v1/namespaces/{namespace}/jobs?dryRun=All"
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join()
-
-    def _run(self) -> None:
-        body = job()
-        body["metadata"] = {"generateName": "any-"}
-        while not self._stop.wait(0.02):
-            try:
-                self._api.request("POST", self._path, body)
-                self.created += 1
-            except ApiError as error:
-                self.refused.append(str(error))
 
 
 @pytest.fixture(scope="module")

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from datetime import datetime
 
 from webhook.catalog.accelerators import Accelerators, accelerators
 from webhook.catalog.additions import Added, added
@@ -228,13 +229,22 @@ class NodeFollower:
 
     def project(self, item: Object, before: Node | None) -> Node | None:
         listed = self._live.slices.of(item["metadata"]["name"])
-        node = read_node(item, before.known_since if before else time.time(), listed)
+        node = read_node(item, before.known_since if before else self._came(item["metadata"]), listed)
         if node is None or before is None:
             return node
         node = follow(before, node, self._live.catalog)
         if _identity(before) != _identity(node):
             node = replace(node, known_since=time.time())
         return before if before == node else node
+
+    def _came(self, metadata: Object) -> float:
+        now = time.time()
+        if self.complete:
+            return now
+        # It was there before this replica, and so it was for others, which may have decided by it.
+        with suppress(KeyError, TypeError, ValueError):
+            return min(datetime.fromisoformat(metadata["creationTimestamp"]).timestamp(), now)
+        return now
 
     def listed(self, items: Mapping[str, Node]) -> None:
         changes: dict[str, Node | None] = dict.fromkeys(self.items.keys() - items.keys())

@@ -177,6 +177,27 @@ async def test_a_node_is_known_since_it_was_first_seen_with_its_present_model(
     assert nodes(worlds)["a"].known_since > second
 
 
+async def test_of_nodes_that_were_there_before_this_replica_age_is_what_they_say(
+    api: Collection, following: Following, worlds: Worlds
+) -> None:
+    started = time.time()
+    for name, created in (("old", "2026-01-01T00:00:00Z"), ("odd", "yesterday"), ("ahead", "2999-01-01T00:00:00Z")):
+        node = gpu_node(name, RTX_5090)
+        node["metadata"]["creationTimestamp"] = created
+        api.put(node)
+    following.start()
+    await until(lambda: worlds.synced)
+    await api.watched()
+    late = gpu_node("late", RTX_5090)
+    late["metadata"]["creationTimestamp"] = "2026-01-01T00:00:00Z"  # and was no GPU node until now
+    api.put(late)
+    await until(lambda: "late" in nodes(worlds))
+
+    assert nodes(worlds)["old"].known_since == 1_767_225_600
+    for name in ("odd", "ahead", "late"):
+        assert started <= nodes(worlds)[name].known_since <= time.time(), name
+
+
 async def test_an_expired_watch_is_begun_anew_and_forgets_nothing(
     api: Collection, following: Following, worlds: Worlds
 ) -> None:

@@ -1,0 +1,1 @@
+"""Two replicas under load, while one thing after the other goes wrong around them. `make soak`."""
