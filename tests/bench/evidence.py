@@ -47,8 +47,8 @@ GOAL = 1.2
 BATCHES = range(1, 33)
 """A family with so many neighbours is a large one."""
 NONE = "no profiles"
-ROUNDS = 5
-REQUESTS = 200
+ROUNDS = 40
+REQUESTS = 25
 
 
 def untold(size: int) -> Json:

@@ -46,7 +46,7 @@ def main() -> None:
 
 
 def profile(body: bytes, world: World) -> tuple[dict[str, float], float]:
-    """The share of each stage, and the seconds of CPU that one request takes, from its bytes to those of the answer."""
+    """The share of each stage, and the seconds of CPU time that one request takes, from its bytes to its answer's."""
     seen: Counter[str] = Counter()
 
     def look(_: int, frame: FrameType | None) -> None:

@@ -113,8 +113,7 @@ def saturation(cluster: ControlPlane, folder: Path) -> list[float]:
     """Creates a second that the null webhook answers, as fast as it can, in each of some rounds."""
     loader = Loader(cluster, folder)
     [engine] = null_engine(cluster, folder)
-    assert engine.validate is not None
-    engine.validate()
+    engine.prepare(True)
     body = loader.body("null", padded(job()))
     loader.await_in_force(engine, body)
     turns = [loader.turn(engine, body, "", "", SATURATING, NULL_CREATES, number) for number in range(NULL_ROUNDS)]
