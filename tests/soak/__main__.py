@@ -27,7 +27,7 @@ from controlplane.rig import ControlPlane
 from tests.bench.engines import null_engine
 from tests.bench.peers import Loader, machine
 from tests.samples import job
-from tests.soak.faults import FAULTS, Site
+from tests.soak.faults import FAULTS, OF_THE_REPLICAS, Site
 from tests.soak.judged import AFTER_S, Line, Outcome, Run, Verdict
 from tests.soak.load import SMALL_FIRST, Load, creates, padded, policy
 from tests.soak.site import SERVER_FLAGS, Endpoints, Memory, start_replicas
@@ -142,17 +142,22 @@ def settle(cluster: ControlPlane, folder: Path, site: Site) -> None:
 
 
 def suffer(site: Site, faults: Sequence[str], start: float, seconds: float) -> None:
-    """One fault after the other, spread over all of the time."""
-    gap = (seconds - 2 * _FIRST_S) / len(faults)
-    for number, name in enumerate(faults):
-        due = max(start + _FIRST_S + number * gap, site.windows[-1].end + _BETWEEN_S if site.windows else 0)
-        time.sleep(max(0, due - time.time()))
+    """One fault after the other. Those of the replicas first, in the first minute as far as it goes, so that the memory
+    that is compared is that of the same processes; the others spread over the rest."""
+    own = [name for name in faults if name in OF_THE_REPLICAS]
+    others = [name for name in faults if name not in OF_THE_REPLICAS]
+    first = start + (seconds / 5 if own else 0) + _FIRST_S
+    gap = (start + seconds - first - _FIRST_S) / max(len(others), 1)
+    due = [start + _FIRST_S] * len(own) + [first + number * gap for number in range(len(others))]
+    for name, at in zip([*own, *others], due, strict=True):
+        time.sleep(max(0, at - time.time()))
         tell(f"{time.time() - start:5.0f} s: {name}")
         try:
             FAULTS[name](site, name)
         except ControlPlaneError as error:
             tell(str(error))
-    time.sleep(_BETWEEN_S)
+            site.unfinished(name)
+        time.sleep(_BETWEEN_S)
 
 
 def report(soaked: Soaked, lines: Sequence[Line]) -> None:

@@ -40,11 +40,12 @@ class Node:
     """One node, projected: what decisions need and nothing else.
 
     `allocatable`: CPU in thousandths under "cpu", everything else in whole units; `capacity` likewise, of accelerator
-    resources only. `known_since` is when this replica first saw the node with its present product (seconds since the
-    epoch; 0 offline: always known). `boot_id` is the kernel's, empty where not said. `listed` are the devices that
-    something lists, in the order of their products. What only the past can tell: `last_product` and its memory are the
-    label's before it came to name something else than the allocatable devices (empty while it names them), and
-    `second_product` is another product that the label named since the node booted.
+    resources only. `known_since` is when this replica first saw the node with its present product, or when the node was
+    created if it was there before the replica (seconds since the epoch; 0 offline: always known). `boot_id` is the
+    kernel's, empty where not said. `listed` are the devices that something lists, in the order of their products. What
+    only the past can tell: `last_product` and its memory are the label's before it came to name something else than the
+    allocatable devices (empty while it names them), and `second_product` is another product that the label named since
+    the node booted.
     """
 
     name: str
