@@ -106,7 +106,7 @@ def test_an_upgrade_refuses_no_job_and_loses_no_object_and_neither_does_removal(
             assert pinned(plane) == ""
         assert creating.refused == []
         assert creating.created > 50
-        new.terminate()
+        new.kill()
 
 
 def uninstall(plane: ControlPlane) -> None:
