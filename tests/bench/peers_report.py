@@ -16,7 +16,8 @@ _BAR = 40
 _INTRODUCTION = """Written by `make bench-peers`, and not by hand. One real API server, every engine in front of a
 namespace of its own, dry-run creates of a batch/v1 Job in rounds in which all take turns. Each engine names one GPU
 model for the job; Samestep also decides which. *Added* is what a create takes longer than without a webhook, in the
-same round. Ratios are medians of the rounds' ratios."""
+same round. Ratios are medians of the rounds' ratios. All engines run all the time, so what one does between its turns
+weighs on the others."""
 
 
 @dataclass(frozen=True, slots=True)

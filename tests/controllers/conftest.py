@@ -8,9 +8,9 @@ import pytest
 
 from controlplane.controllers import ControllerName, running
 from controlplane.rig import ControlPlane
-from tests.cluster.conftest import account, control_plane, namespace, seed_fleet, team, webhook
+from tests.cluster.conftest import account, built, control_plane, namespace, seed_fleet, team, webhook
 
-__all__ = ["account", "control_plane", "namespace", "seed_fleet", "team", "webhook"]
+__all__ = ["account", "built", "control_plane", "namespace", "seed_fleet", "team", "webhook"]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
