@@ -6,7 +6,6 @@ import logging
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
 from typing import TypeAlias
 
 from webhook.answer.events import created
@@ -14,6 +13,7 @@ from webhook.cluster.events import Events, event_on
 from webhook.cluster.jobs import JobEvent, Operation
 from webhook.cluster.referred import trimmed
 from webhook.cluster.registration import IGNORE_LABEL, LEFT_OUT
+from webhook.cluster.tasks import ended
 from webhook.cluster.world import Worlds
 from webhook.intake.read import owner_of
 from webhook.model.request import Object, Request, Stage
@@ -46,10 +46,7 @@ class CreatedJobs:
 
     async def stop(self) -> None:
         """What waits is not told: the next replica that leads sees it anew."""
-        if self._task is not None:
-            self._task.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._task
+        await ended(self._task)
 
     def see(self, event: JobEvent) -> None:
         """For a JobWatch: takes the jobs that have just been created, and of these as many as it can."""

@@ -2,13 +2,13 @@
 
 import asyncio
 import logging
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from webhook.answer.events import denied
 from webhook.answer.message import first_line, leading_finding
 from webhook.cluster.events import Events, event_on
+from webhook.cluster.tasks import ended
 from webhook.model.policy import Language
 from webhook.model.request import Stage
 from webhook.model.verdict import Review, Verdict
@@ -49,10 +49,7 @@ class Denials:
 
     async def stop(self) -> None:
         """Hands on what is left of the minute."""
-        if self._task is not None:
-            self._task.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._task
+        await ended(self._task)
         self._flush()
 
     def hear(self, review: Review) -> None:

@@ -14,12 +14,13 @@ from typing import Any
 from webhook.answer.events import Told
 from webhook.cluster.access import Client, StatusError, reason
 from webhook.cluster.contact import Connect
+from webhook.cluster.tasks import ended
+from webhook.cluster.telling import Telling
 from webhook.model.request import Object
 
 _log = logging.getLogger(__name__)
 _COMPONENT = "samestep"
 _MOST_WAITING = 1000
-_AGAIN_S = 5.0
 # A name has at most 253 characters, and 17 of these are the part that tells apart.
 _LONGEST_NAME = 200
 # Not of this Event, but of the moment.
@@ -38,7 +39,7 @@ class Outcome(StrEnum):
 
 class Events:
     """Writes Events in the order given. `trouble` is told, under "events", what keeps them from being written; empty:
-    nothing any more. `count` hears what becomes of each.
+    nothing any more; it is tried again each `again_s` seconds. `count` hears what becomes of each.
 
     One that the API server refuses is dropped, as are the oldest where more than a thousand wait.
     """
@@ -49,16 +50,18 @@ class Events:
         identity: str,
         trouble: Callable[[str, str], None],
         count: Callable[[Outcome], None] = lambda _: None,
+        *,
+        again_s: float = 5.0,
     ) -> None:
         self.identity = identity
+        self._again_s = again_s
         self._count = count
         self._connect = connect
-        self._trouble = trouble
         self._waiting: deque[dict[str, Any]] = deque()
         self._some = asyncio.Event()
         self._none = asyncio.Event()
         self._none.set()
-        self._problem = ""
+        self._tell = Telling(_log, lambda problem: trouble("events", problem))
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -71,9 +74,7 @@ class Events:
         if self._task is not None:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._none.wait(), within_s)
-            self._task.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._task
+            await ended(self._task)
 
     def write(self, event: dict[str, Any]) -> None:
         """Has it written, soon."""
@@ -87,7 +88,7 @@ class Events:
     def drop(self, because: str) -> None:
         """One is not written."""
         self._count(Outcome.DROPPED)
-        self._tell(because)
+        self._tell(_not_written(because))
 
     async def _run(self) -> None:
         while True:
@@ -102,8 +103,8 @@ class Events:
                             self._some.clear()
                             self._none.set()
             except Exception as error:  # noqa: BLE001 (whatever it is, it must not end the process)
-                self._tell(reason(error))
-                await asyncio.sleep(_AGAIN_S)
+                self._tell(_not_written(reason(error)))
+                await asyncio.sleep(self._again_s)
 
     async def _write_next(self, client: Client) -> None:
         event = self._waiting.popleft()
@@ -126,14 +127,6 @@ class Events:
         else:
             self._count(Outcome.WRITTEN)
         self._tell("")
-
-    def _tell(self, problem: str) -> None:
-        if problem != self._problem:
-            self._problem = problem
-            told = problem and f"events not written: {problem}"
-            if told:
-                _log.warning(told)
-            self._trouble("events", told)
 
 
 def event_on(about: Object, told: Told, identity: str, *, once: bool = False, count: int = 1) -> dict[str, Any]:
@@ -175,3 +168,7 @@ def _name(metadata: Object, told: str, *, once: bool) -> dict[str, str]:
         return {"generateName": f"{called}."}
     apart = sha256(f"{metadata['uid']} {told}".encode()).hexdigest()[:16]
     return {"name": f"{called}.{apart}"}
+
+
+def _not_written(because: str) -> str:
+    return f"events not written: {because}"

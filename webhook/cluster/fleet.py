@@ -11,6 +11,7 @@ from datetime import datetime
 
 from webhook.catalog.accelerators import Accelerators, accelerators
 from webhook.catalog.additions import Added, added
+from webhook.cluster.tasks import ended
 from webhook.cluster.world import Worlds
 from webhook.fleet.allocated import read_claim
 from webhook.fleet.build import build_fleet, changed_fleet
@@ -66,10 +67,7 @@ class LiveFleet:
 
     async def stop(self) -> None:
         """Leaves the world as it is; what has changed by then is published after the next start."""
-        if self._task is not None:
-            self._task.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._task
+        await ended(self._task)
 
     @property
     def catalog(self) -> Accelerators:

@@ -6,7 +6,6 @@ import logging
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -16,6 +15,7 @@ import orjson
 
 from webhook.cluster.access import Client, StatusError
 from webhook.cluster.contact import Connect, Contact, lines, version_served, watching
+from webhook.cluster.tasks import ended
 from webhook.model.request import Kind, Object
 from webhook.model.workload import Workload, Workloads
 
@@ -98,10 +98,7 @@ class JobWatch:
 
     async def stop(self) -> None:
         """Nothing is told any more."""
-        if self._task is not None:
-            self._task.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._task
+        await ended(self._task)
         await self._only({})
 
     async def _run(self) -> None:
@@ -163,10 +160,7 @@ class _Watch:
         self._task = asyncio.create_task(keep, name=f"watch of {self.workloads[0].plural}")
 
     async def stop(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._task
+        await ended(self._task)
         self._contact.given_up()
 
     async def _follow(self, client: Client) -> None:

@@ -25,6 +25,7 @@ from webhook.cluster.authority import Certificates, certificates_of
 from webhook.cluster.events import event_on, path_of
 from webhook.cluster.handlers import STAGES
 from webhook.cluster.registration import webhook_configurations
+from webhook.cluster.telling import Telling
 from webhook.model.workload import Workloads
 
 _log = logging.getLogger(__name__)
@@ -65,14 +66,14 @@ class Keeper:
         self._name = name
         self._found: dict[str, dict[str, Any]] = {}
         self._right: dict[str, list[Entry]] = {}
-        self._problem = ""
+        self._tell = Telling(_log)
 
     @property
     def problem(self) -> str:
         """What keeps the API server from asking us, or us from seeing to it; empty where nothing does."""
         if self.missing:
             return f"there is no {' and no '.join(self.missing)} {self._name}: no job is sent here until it is applied"
-        return self._problem
+        return self._tell.problem
 
     async def look(self, client: Client) -> None:
         """Sees what there is. Raises nothing; `problem` tells."""
@@ -138,12 +139,6 @@ class Keeper:
 
     def _path(self, kind: str) -> str:
         return f"{_COLLECTION}/{_PLURALS[kind]}/{self._name}"
-
-    def _tell(self, problem: str) -> None:
-        if problem != self._problem:
-            self._problem = problem
-            if problem:
-                _log.warning(problem)
 
 
 def _merged(found: list[Entry], wanted: list[Entry]) -> tuple[list[Entry], dict[str, tuple[str, ...]]]:

@@ -25,12 +25,11 @@ from webhook.cluster.world import Worlds
 from webhook.evidence.learned import learned
 from webhook.evidence.measured import Sample, pods_that_held
 from webhook.evidence.questions import Question, memory_by_pod
-from webhook.fleet.on_node import device_on
 from webhook.intake.references import references
 from webhook.model.policy import Policy
 from webhook.model.profile import Profile
 from webhook.model.request import Kind, Object
-from webhook.model.run import Device, Ending, Run
+from webhook.model.run import Ending, Run
 from webhook.model.workload import Workload
 from webhook.policy.load import Loaded
 
@@ -119,7 +118,7 @@ class _Once:
             await self._list(workloads)
         self._observed.gather()
         jobs = sorted(leading(self._observed.jobs), key=lambda one: (one.ended_at or time.time(), one.name))
-        showings = [(job, shown(job, job.read, self._device_on)) for job in jobs if job.read is not None]
+        showings = [(job, shown(job, job.read, self._worlds.device_on)) for job in jobs if job.read is not None]
         for job, showing in showings:
             if job.ending is Ending.GOES_ON or showing.run.at >= self._since:
                 await self._learn_of(job, showing)
@@ -209,7 +208,3 @@ class _Once:
             if problem not in self._found.problems:
                 self._found.problems.append(problem)
             raise
-
-    def _device_on(self, node: str, resource: str) -> Device | None:
-        fleet = self._worlds.fleet
-        return device_on(fleet, node, resource) if fleet is not None else None

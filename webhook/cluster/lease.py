@@ -13,6 +13,8 @@ import orjson
 
 from webhook.cluster.access import Client, StatusError, reason
 from webhook.cluster.contact import Connect
+from webhook.cluster.tasks import ended
+from webhook.cluster.telling import Telling
 
 LABELS = {"app.kubernetes.io/part-of": "samestep"}
 """By which everything of ours in a cluster can be found."""
@@ -49,7 +51,7 @@ class Lease:
         self._renew_s = renew_s
         self._ours_until = 0.0
         self._seen: tuple[object, float] = (None, 0.0)
-        self._problem = ""
+        self._tell = Telling(_log)
         self._task: asyncio.Task[None] | None = None
 
     @property
@@ -64,10 +66,7 @@ class Lease:
 
     async def stop(self) -> None:
         """Gives it back, so that another has it at once."""
-        if self._task is not None:
-            self._task.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._task
+        await ended(self._task)
         if self.held:
             self._ours_until = 0.0
             with suppress(Exception):  # it runs out by itself
@@ -131,9 +130,3 @@ class Lease:
             await client.send("POST", self._collection, {**kind, "metadata": metadata, "spec": spec})
         else:
             await client.send("PUT", self._path, {**kind, "metadata": lease["metadata"], "spec": spec})
-
-    def _tell(self, problem: str) -> None:
-        if problem != self._problem:
-            self._problem = problem
-            if problem:
-                _log.warning(problem)

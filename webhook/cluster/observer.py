@@ -6,7 +6,6 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, field
 from http import HTTPStatus
 
@@ -18,14 +17,15 @@ from webhook.cluster.created import Surround, request_of
 from webhook.cluster.jobs import JobEvent
 from webhook.cluster.learning import MEASURED, read_as_job, shown, with_memory
 from webhook.cluster.observed import Job, Observed, leading, settle
-from webhook.cluster.profile_store import Lesson, find, is_in, sweep, write
+from webhook.cluster.profile_store import MOST_IN_NAMESPACE, Lesson, find, is_in, sweep, write
 from webhook.cluster.prometheus import Outcome, Prometheus, PrometheusError
 from webhook.cluster.registration import IGNORE_LABEL
+from webhook.cluster.tasks import ended
+from webhook.cluster.telling import Telling
 from webhook.cluster.world import Worlds
 from webhook.evidence.measured import Sample
 from webhook.evidence.questions import Question
-from webhook.fleet.on_node import device_on
-from webhook.model.run import Device, Ending
+from webhook.model.run import Ending
 
 _log = logging.getLogger(__name__)
 FOLLOWED = "prometheus"
@@ -69,7 +69,8 @@ class Observer:
     """Learns from the jobs that `take` is told of, while `leads` says so and the cluster serves TrainingProfiles; not
     at all without `observe`.
 
-    `surround` puts what a job refers to in view; without `prometheus`, only ends are observed.
+    `surround` puts what a job refers to in view; without `prometheus`, only ends are observed. In a namespace
+    the last `most` profiles are kept.
     """
 
     def __init__(
@@ -82,6 +83,7 @@ class Observer:
         *,
         observe: bool = True,
         rhythm: Rhythm = Rhythm(),
+        most: int = MOST_IN_NAMESPACE,
     ) -> None:
         self.tally = Tally()
         self._connect = connect
@@ -90,13 +92,14 @@ class Observer:
         self._surround = surround
         self._prometheus = prometheus
         self._rhythm = rhythm
+        self._most = most
         self._observe = observe
         self._observed = Observed(lambda: worlds.kinds)
         self._serves = False
         self._asked_at = float("-inf")
         self._swept_at = float("-inf")
         self._asking = _Pace(rhythm)
-        self._problem = ""
+        self._tell = Telling(_log)
         self._task: asyncio.Task[None] | None = None
 
     def take(self, event: JobEvent) -> None:
@@ -111,10 +114,7 @@ class Observer:
 
     async def stop(self) -> None:
         """What is written stays."""
-        if self._task is not None:
-            self._task.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._task
+        await ended(self._task)
         if self._prometheus is not None:
             await self._prometheus.close()
 
@@ -147,7 +147,7 @@ class Observer:
 
     async def _sweep(self, client: Client) -> None:
         try:
-            found = await sweep(client, time.time())
+            found = await sweep(client, time.time(), self._most)
         except StatusError as error:
             self._tell(f"old profiles cannot be deleted: {reason(error)}")
             return
@@ -214,7 +214,7 @@ class Observer:
     async def _learn(self, client: Client, job: Job) -> bool:
         """Whether all has been learned of the job that there is at present."""
         assert job.read is not None
-        found = shown(job, job.read, self._device_on)
+        found = shown(job, job.read, self._worlds.device_on)
         if not found.says_something:
             return True
         kept = await find(client, found.run)
@@ -253,16 +253,6 @@ class Observer:
         self._asking.answered()
         self._worlds.trouble(FOLLOWED, "")
         return answer
-
-    def _device_on(self, node: str, resource: str) -> Device | None:
-        fleet = self._worlds.fleet
-        return device_on(fleet, node, resource) if fleet is not None else None
-
-    def _tell(self, problem: str) -> None:
-        if problem != self._problem:
-            self._problem = problem
-            if problem:
-                _log.warning(problem)
 
 
 class _Pace:

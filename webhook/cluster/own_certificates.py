@@ -25,6 +25,8 @@ from webhook.cluster.authority import BrokenError, Issued, Lives, read_issued, r
 from webhook.cluster.contact import Connect
 from webhook.cluster.keeper import Keeper
 from webhook.cluster.lease import LABELS, Lease
+from webhook.cluster.tasks import ended
+from webhook.cluster.telling import Telling
 
 SECRET = "samestep-certificates"  # noqa: S105 (its name)
 
@@ -72,7 +74,7 @@ class OwnCertificates:
         self._every_s = every_s
         self._trouble = trouble
         self._served: Issued | None = None
-        self._problem = ""
+        self._tell = Telling(_log, lambda problem: trouble("certificates", problem))
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -87,10 +89,7 @@ class OwnCertificates:
 
     async def stop(self) -> None:
         """The Secret and the webhook configurations stay as they are: whoever comes next goes on with them."""
-        if self._task is not None:
-            self._task.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._task
+        await ended(self._task)
 
     async def _run(self) -> None:
         while True:
@@ -174,13 +173,6 @@ class OwnCertificates:
         signing = issued.authority.signing
         if before is None or (before.pair, before.authority.signing) != (issued.pair, signing):
             self._serve(*issued.pair, signing.not_valid_after_utc.timestamp())
-
-    def _tell(self, problem: str) -> None:
-        if problem != self._problem:
-            self._problem = problem
-            self._trouble("certificates", problem)
-            if problem:
-                _log.warning(problem)
 
 
 def _parts(secret: Mapping[str, Any]) -> dict[str, bytes]:

@@ -8,6 +8,7 @@ from contextlib import suppress
 from functools import partial
 
 from webhook.cluster.referred import WholeFollower
+from webhook.cluster.tasks import ended
 from webhook.cluster.world import Worlds
 from webhook.model.request import Object
 from webhook.model.rules import Rules
@@ -66,10 +67,7 @@ class LivePolicies:
 
     async def stop(self) -> None:
         """Leaves the rules as they are."""
-        if self._task is not None:
-            self._task.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._task
+        await ended(self._task)
 
     def read(self, files: Loaded) -> None:
         """What the files come to now."""

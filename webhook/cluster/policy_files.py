@@ -5,9 +5,9 @@ import logging
 import os
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
+from webhook.cluster.tasks import ended
 from webhook.policy.load import Loaded, files_in, load
 
 _log = logging.getLogger(__name__)
@@ -38,10 +38,7 @@ class PolicyFiles:
 
     async def stop(self) -> None:
         """What was told stays told."""
-        if self._task is not None:
-            self._task.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._task
+        await ended(self._task)
 
     async def _run(self, path: Path) -> None:
         while True:

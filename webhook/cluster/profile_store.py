@@ -106,9 +106,9 @@ def _read(obj: Mapping[str, Any]) -> Profile | None:
         return None
 
 
-async def sweep(client: Client, now: float) -> Counter[str]:
-    """Deletes profiles of which no run was seen for too long, and in each namespace those that are too many; counts
-    what is left, by how much it says.
+async def sweep(client: Client, now: float, most: int = MOST_IN_NAMESPACE) -> Counter[str]:
+    """Deletes profiles of which no run was seen for too long, and in each namespace those above `most`; counts what
+    is left, by how much it says.
 
     Raises StatusError, aiohttp.ClientError, TimeoutError.
     """
@@ -126,7 +126,7 @@ async def sweep(client: Client, now: float) -> Counter[str]:
     for those in by_namespace.values():
         those.sort(key=lambda one: one.seen_at, reverse=True)
         for index, one in enumerate(those):
-            if index >= MOST_IN_NAMESPACE or one.seen_at <= now - KEPT_S:
+            if index >= most or one.seen_at <= now - KEPT_S:
                 await _delete(client, one)
                 states["deleted"] += 1
             else:

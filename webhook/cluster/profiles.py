@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
+from webhook.cluster.referred import place_of
 from webhook.cluster.world import Worlds
 from webhook.evidence.index import changed, index_of, not_expired
 from webhook.model.profile import NO_PROFILES, Observation, Profile
@@ -38,7 +39,7 @@ class ProfileFollower:
         self._broken: dict[str, str] = {}
 
     def key(self, metadata: Object) -> str:
-        return f"{metadata.get('namespace', '')}/{metadata['name']}"
+        return place_of(metadata)
 
     def project(self, item: Object, before: _Kept | None, /) -> _Kept | None:
         read = _read(item, self.key(item["metadata"]))

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from webhook.cluster.referred import trimmed
+from webhook.cluster.referred import place_of, trimmed
 from webhook.cluster.world import Worlds
 from webhook.model.request import Object
 
@@ -16,7 +16,7 @@ class QueueFollower:
         self._items: Mapping[str, Object] = {}
 
     def key(self, metadata: Object) -> str:
-        return f"{metadata.get('namespace', '')}/{metadata['name']}"
+        return place_of(metadata)
 
     def project(self, item: Object, before: Object | None) -> Object | None:
         now = _lasting(item)

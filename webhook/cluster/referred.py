@@ -16,7 +16,7 @@ class ReferredFollower:
         self._objects: dict[Reference, Object] = {}
 
     def key(self, metadata: Object) -> str:
-        return _key(metadata)
+        return place_of(metadata)
 
     def project(self, item: Object, _: Object | None, /) -> Object | None:
         return trimmed(item) if reference_of(item) else None
@@ -46,7 +46,7 @@ class WholeFollower:
         self._items: Mapping[str, Object] = {}
 
     def key(self, metadata: Object) -> str:
-        return _key(metadata)
+        return place_of(metadata)
 
     def project(self, item: Object, _: Object | None, /) -> Object | None:
         return _managed_by_nobody(item)
@@ -72,5 +72,6 @@ def _managed_by_nobody(obj: Object) -> Object:
     return {**obj, "metadata": metadata}
 
 
-def _key(metadata: Object) -> str:
+def place_of(metadata: Object) -> str:
+    """What tells objects of one kind apart: the namespace, empty for those of the cluster, and the name."""
     return f"{metadata.get('namespace', '')}/{metadata['name']}"

@@ -16,6 +16,7 @@ import orjson
 
 from webhook.cluster.access import Client, StatusError
 from webhook.cluster.contact import Connect, Contact, lines, version_served, watching
+from webhook.cluster.tasks import ended
 from webhook.model.request import Object
 
 T = TypeVar("T")
@@ -116,10 +117,7 @@ class Reflector(Generic[T]):
 
     async def stop(self) -> None:
         """What was told stays told."""
-        if self._task is not None:
-            self._task.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._task
+        await ended(self._task)
 
     async def _follow(self, client: Client) -> None:
         try:

@@ -13,6 +13,8 @@ from webhook.cluster.access import Client, reason
 from webhook.cluster.contact import Connect
 from webhook.cluster.events import event_on, path_of
 from webhook.cluster.lease import Lease
+from webhook.cluster.tasks import ended
+from webhook.cluster.telling import Telling
 from webhook.model.request import Object
 from webhook.policy.settle import Standing
 
@@ -32,7 +34,7 @@ class Standings:
         self._standings: tuple[Standing, ...] = ()
         self._written: dict[str, Mapping[str, Any]] = {}
         self._changed = asyncio.Event()
-        self._problem = ""
+        self._tell = Telling(_log)
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -42,10 +44,7 @@ class Standings:
 
     async def stop(self) -> None:
         """What is written stays."""
-        if self._task is not None:
-            self._task.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._task
+        await ended(self._task)
 
     def tell(self, standings: tuple[Standing, ...]) -> None:
         """From now on our objects stand so."""
@@ -134,12 +133,6 @@ class Standings:
             return ""
         within = f"namespaces/{metadata['namespace']}/{plural}" if metadata.get("namespace") else plural
         return f"{prefix}/{within}/{metadata['name']}"
-
-    def _tell(self, problem: str) -> None:
-        if problem != self._problem:
-            self._problem = problem
-            if problem:
-                _log.warning(problem)
 
 
 def _ready_of(obj: Object) -> dict[str, Any] | None:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from webhook.decision.case import PROMISED_FOR_S
+from webhook.fleet.on_node import device_on
 from webhook.fleet.pods import Change, Usage, requeued
 from webhook.fleet.queues import read_queues
 from webhook.model.fleet import Fleet, Nodes
@@ -14,6 +15,7 @@ from webhook.model.profile import NO_PROFILES, Profiles
 from webhook.model.queues import NO_QUEUES
 from webhook.model.request import Object, Stage
 from webhook.model.rules import Namespaces, Rules
+from webhook.model.run import Device
 from webhook.model.surroundings import Surroundings
 from webhook.model.verdict import Review, Verdict
 from webhook.model.workload import Workloads
@@ -93,6 +95,10 @@ class Worlds:
     def synced(self) -> bool:
         """Whether a whole fleet has been seen, and all that is awaited, however long ago."""
         return self._fleet is not None and not self._awaited
+
+    def device_on(self, node: str, resource: str) -> Device | None:
+        """What the devices of this resource on a node of this name are; None where that is not known."""
+        return device_on(self._fleet, node, resource) if self._fleet is not None else None
 
     def age_s(self, now: float) -> float | None:
         """Seconds since the fleet was last confirmed; None before the first and for a fleet that never ages."""

@@ -4,13 +4,14 @@ import asyncio
 import ssl
 import time
 from collections.abc import Iterator
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack
 from http import HTTPStatus
 from typing import Self
 
 from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST
 
+from webhook.cluster.tasks import ended
 from webhook.cluster.world import Worlds
 from webhook.server.admission import Admission
 from webhook.server.health import checks, readiness
@@ -67,7 +68,7 @@ class Server:
             self.probe_port = await self._listen(undo, self._probes(), self._probe_port)
             self.metrics_port = await self._listen(undo, self._metric(), self._metrics_port)
             self.port = await self._listen(undo, self._all(), self._port, tls=self._certificate.context)
-            undo.push_async_callback(_ended, asyncio.create_task(self._follow_certificate()))
+            undo.push_async_callback(ended, asyncio.create_task(self._follow_certificate()))
             self._exit = undo.pop_all()
         return self
 
@@ -167,9 +168,3 @@ def _names(http: web.Request) -> Iterator[str]:
 
 async def _alive(_: web.Request) -> web.Response:
     return web.Response(text="alive\n")
-
-
-async def _ended(task: "asyncio.Task[None]") -> None:
-    task.cancel()
-    with suppress(asyncio.CancelledError):
-        await task

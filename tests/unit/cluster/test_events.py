@@ -29,7 +29,7 @@ class Writing:
     def __init__(self, kubeconfig: Path, identity: str = "one") -> None:
         self.troubles: dict[str, str] = {}
         self.outcomes: Counter[Outcome] = Counter()
-        self.events = Events(Access(kubeconfig).client, identity, self._trouble, self._count)
+        self.events = Events(Access(kubeconfig).client, identity, self._trouble, self._count, again_s=0.05)
 
     def _count(self, outcome: Outcome) -> None:
         self.outcomes[outcome] += 1
@@ -52,8 +52,7 @@ def server(cluster: tuple[ApiServer, Path]) -> ApiServer:
 
 
 @pytest.fixture
-async def writing(cluster: tuple[ApiServer, Path], monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Writing]:
-    monkeypatch.setattr("webhook.cluster.events._AGAIN_S", 0.05)
+async def writing(cluster: tuple[ApiServer, Path]) -> AsyncIterator[Writing]:
     writing = Writing(cluster[1])
     yield writing
     await writing.events.stop(0)

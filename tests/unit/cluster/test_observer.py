@@ -17,6 +17,7 @@ from webhook.catalog.workloads import workloads
 from webhook.cluster.access import Access
 from webhook.cluster.jobs import JobEvent, Operation
 from webhook.cluster.observer import Observer, Rhythm
+from webhook.cluster.profile_store import MOST_IN_NAMESPACE
 from webhook.cluster.prometheus import Endpoint, Prometheus
 from webhook.cluster.world import Worlds
 from webhook.model.policy import Evidence, Policy
@@ -35,7 +36,9 @@ CREATED, ENDED = "2026-11-30T09:00:00Z", "2026-11-30T10:00:00Z"
 class Observing:
     """An observer of a cluster with the demo's fleet."""
 
-    def __init__(self, profiles: Collection, kubeconfig: Path, url: str, policy: Policy) -> None:
+    def __init__(
+        self, profiles: Collection, kubeconfig: Path, url: str, policy: Policy, most: int = MOST_IN_NAMESPACE
+    ) -> None:
         self.profiles = profiles
         self.leads = True
         self.worlds = Worlds(policy, fleet(demo_nodes()))
@@ -46,6 +49,7 @@ class Observing:
             self._surround,
             Prometheus(Endpoint(url), timeout_s=0.3) if url else None,
             rhythm=QUICK,
+            most=most,
         )
 
     async def _surround(self, _: Request, world: World) -> World:
@@ -77,9 +81,11 @@ class Observing:
 
 
 @asynccontextmanager
-async def observing(folder: Path, url: str = "", policy: Policy = DEFAULT) -> AsyncIterator[Observing]:
+async def observing(
+    folder: Path, url: str = "", policy: Policy = DEFAULT, most: int = MOST_IN_NAMESPACE
+) -> AsyncIterator[Observing]:
     async with served(folder) as (server, kubeconfig):
-        found = Observing(server.serve(PROFILES, "TrainingProfile"), kubeconfig, url, policy)
+        found = Observing(server.serve(PROFILES, "TrainingProfile"), kubeconfig, url, policy, most)
         found.observer.start()
         yield found
         await found.observer.stop()
@@ -89,6 +95,13 @@ async def observing(folder: Path, url: str = "", policy: Policy = DEFAULT) -> As
 async def alone(tmp_path: Path) -> AsyncIterator[Observing]:
     """Without a Prometheus."""
     async with observing(tmp_path) as found:
+        yield found
+
+
+@pytest.fixture
+async def few(tmp_path: Path) -> AsyncIterator[Observing]:
+    """Without a Prometheus, and two profiles are kept in a namespace."""
+    async with observing(tmp_path, most=2) as found:
         yield found
 
 
@@ -360,23 +373,22 @@ async def test_namespaces_that_are_left_alone_leave_no_trace(alone: Observing) -
     assert alone.learned == []
 
 
-async def test_profiles_that_are_old_or_too_many_are_deleted(alone: Observing, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("webhook.cluster.profile_store.MOST_IN_NAMESPACE", 2)
+async def test_profiles_that_are_old_or_too_many_are_deleted(few: Observing) -> None:
     job = train(ended="Succeeded")
-    alone.see(worker(job, phase="Succeeded"), job)
-    await until(lambda: alone.learned)
-    (mould,) = alone.profiles.objects.values()
+    few.see(worker(job, phase="Succeeded"), job)
+    await until(lambda: few.learned)
+    (mould,) = few.profiles.objects.values()
     now = time.time()
     for age_s in (0, 10, 20, KEPT_S + 60):
         at = datetime.fromtimestamp(now - age_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         (one,) = mould["spec"]["observations"]
         seen = {**mould["spec"], "observations": [{**one, "lastSeen": at, "lastGood": at}]}
-        alone.profiles.put({**mould, "metadata": {**mould["metadata"], "name": f"aged-{age_s}"}, "spec": seen})
-    alone.profiles.remove(mould["metadata"]["name"], "team")
-    alone.observer._swept_at = float("-inf")
-    await until(lambda: alone.observer.tally.writes["deleted"] == 2)
-    assert {one.name for one in alone.learned} == {"aged-0", "aged-10"}
-    assert alone.observer.tally.profiles == {"unmeasured": 2}
+        few.profiles.put({**mould, "metadata": {**mould["metadata"], "name": f"aged-{age_s}"}, "spec": seen})
+    few.profiles.remove(mould["metadata"]["name"], "team")
+    few.observer._swept_at = float("-inf")
+    await until(lambda: few.observer.tally.writes["deleted"] == 2)
+    assert {one.name for one in few.learned} == {"aged-0", "aged-10"}
+    assert few.observer.tally.profiles == {"unmeasured": 2}
 
 
 async def test_a_cluster_without_the_kind_is_none_to_learn_from(tmp_path: Path) -> None:
