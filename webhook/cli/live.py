@@ -1,7 +1,6 @@
 """Objects of a live cluster, for commands that read files as well."""
 
 import asyncio
-import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -78,15 +77,9 @@ async def listed(client: "Client", one: Collection) -> list[dict[str, Any]] | No
 
 
 async def _items(client: "Client", one: Collection) -> AsyncIterator[dict[str, Any]]:
-    token = ""
     named = {"fieldSelector": f"metadata.name={one.name}"} if one.name else {}
-    while True:
-        more = {"continue": token} if token else {}
-        page = json.loads(await client.get(one.path, {"limit": _PAGE, **named, **more}))
+    async for page in client.pages(one.path, {"limit": _PAGE, **named}):
         # The API server leaves these out of the items of its own lists.
         kind = {"apiVersion": page["apiVersion"], "kind": page["kind"].removesuffix("List")}
         for item in page["items"]:
             yield kind | item
-        token = page["metadata"].get("continue", "")
-        if not token:
-            return

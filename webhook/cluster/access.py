@@ -49,6 +49,18 @@ class Client:
         async with self.open(path, query) as answer:
             return await answer.read()
 
+    async def pages(self, path: str, query: Mapping[str, str]) -> AsyncIterator[dict[str, Any]]:
+        """The lists that a collection comes in, of at most `limit` objects each. Raises what `get` does."""
+        token = ""
+        while True:
+            page: dict[str, Any] = orjson.loads(
+                await self.get(path, {**query, **({"continue": token} if token else {})})
+            )
+            token = page["metadata"].get("continue") or ""
+            yield page
+            if not token:
+                return
+
     @asynccontextmanager
     async def open(
         self, path: str, query: Mapping[str, str] | None = None, limits: aiohttp.ClientTimeout = _TIMEOUT

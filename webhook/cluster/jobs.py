@@ -181,18 +181,15 @@ class _Watch:
     async def _list(self, client: Client) -> None:
         """What is there, in pages, of which none is kept. The version stays empty where the kind is not served."""
         if await self._is_served(client):
-            since, query = self._contact.at - _OVERLAP_S, {"limit": str(_PAGE)}
-            while True:
-                page = orjson.loads(await client.get(self._path, query))
+            since, version = self._contact.at - _OVERLAP_S, ""
+            async for page in client.pages(self._path, {"limit": str(_PAGE)}):
                 for item in page["items"] or ():
                     # The API server leaves these out of the items of its own lists.
                     whole = {"apiVersion": self._kind.api_version, "kind": self._kind.kind, **item}
                     self._say(Operation.ADDED if _created(item) >= since else Operation.LISTED, whole)
-                query["continue"] = page["metadata"].get("continue") or ""
-                if not query["continue"]:
-                    break
+                version = page["metadata"]["resourceVersion"]
                 await asyncio.sleep(0)
-            self._version = page["metadata"]["resourceVersion"]
+            self._version = version
         self._contact.made()
 
     async def _is_served(self, client: Client) -> bool:

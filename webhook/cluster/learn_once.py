@@ -8,8 +8,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from http import HTTPStatus
 
-import orjson
-
 from webhook.cluster.access import Access, AccessError, Client, StatusError
 from webhook.cluster.contact import version_served
 from webhook.cluster.created import request_of
@@ -134,17 +132,12 @@ class _Once:
                 return
             kind = Kind(first.group, version, by_version[version].kind)
             path = f"/apis/{first.group}/{version}/{first.plural}" if first.group else f"/api/v1/{first.plural}"
-            query = {"limit": _PAGE}
-            while True:
-                page = orjson.loads(await self._client.get(path, query))
+            async for page in self._client.pages(path, {"limit": _PAGE}):
                 for item in page["items"] or ():
                     # The API server leaves these out of the items of its own lists.
                     whole = {"apiVersion": kind.api_version, "kind": kind.kind, **item}
                     self._observed.take(JobEvent(Operation.LISTED, kind, by_version[version], whole))
                 await self._read()
-                query["continue"] = page["metadata"].get("continue") or ""
-                if not query["continue"]:
-                    return
         except StatusError as error:
             if error.status != HTTPStatus.FORBIDDEN:
                 raise AccessError(f"the API server refused to list {first.plural}: {error}") from error

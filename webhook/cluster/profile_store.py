@@ -114,15 +114,10 @@ async def sweep(client: Client, now: float, most: int = MOST_IN_NAMESPACE) -> Co
     """
     by_namespace: dict[str, list[_Known]] = defaultdict(list)
     states = Counter[str]()
-    query = {"limit": _PAGE}
-    while True:
-        page = orjson.loads(await client.get(f"{_COLLECTION}/{_PLURAL}", query))
+    async for page in client.pages(f"{_COLLECTION}/{_PLURAL}", {"limit": _PAGE}):
         # A page of them takes too long to read for a request to wait for.
         for one in await asyncio.to_thread(lambda items: [_known(item) for item in items], page["items"] or ()):
             by_namespace[one.namespace].append(one)
-        query["continue"] = page["metadata"].get("continue") or ""
-        if not query["continue"]:
-            break
     for those in by_namespace.values():
         those.sort(key=lambda one: one.seen_at, reverse=True)
         for index, one in enumerate(those):
