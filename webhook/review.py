@@ -32,7 +32,7 @@ from webhook.model.rules import Namespaces, Rules
 from webhook.model.verdict import Decision, Review, Verdict
 from webhook.model.world import World
 from webhook.policy.matching import pools_for
-from webhook.policy.ruling import NOBODY, candidates, gate, language, rule
+from webhook.policy.ruling import NOBODY, Ruling, candidates, gate, language, rule
 from webhook.sizing.demand import size
 
 
@@ -52,19 +52,14 @@ def review(request: Request, world: World, tell: Tell = untold) -> Review:
 def _review(request: Request, world: World, depth: int = 0, tell: Tell = untold) -> Review:
     if because := _none_of_ours(request):
         return _outside(request, world, because)
-    found = candidates(request, world)
-    reading = found[0] if found else NOBODY
-    job = _read(request, request.object, world, reading)
+    job, ruling = _ruled(request, world)
     if isinstance(job, Wrapper):
         return _checked(request, world, job, depth)
-    ruling = rule(found, request, job if isinstance(job, TrainingJob) else None, world)
     policy = ruling.steering
     if not ruling.policies:
         because = job.because if isinstance(job, Outside) else "out of scope of every policy"
         told = _outside(request, world, because, ruling.findings)
         return replace(told, exceptions=ruling.used)
-    if policy.config_maps is not reading.config_maps:
-        job = _read(request, request.object, world, policy)
     old = _old(request, world, policy)
     before = old.findings if isinstance(old, TrainingJob | Outside) else ()
     spoken = language(request, world.namespaces, policy)
@@ -130,18 +125,25 @@ def _review(request: Request, world: World, depth: int = 0, tell: Tell = untold)
 def learnable(request: Request, world: World) -> tuple[TrainingJob, tuple[Policy, ...]] | None:
     """The job that an object is, with the policies that decide it, for whoever observes how it runs; None where it is
     left alone. Pure; never raises on any object."""
-    found = candidates(request, world)
-    reading = found[0] if found else NOBODY
-    job = _read(request, request.object, world, reading)
-    ruling = rule(found, request, job if isinstance(job, TrainingJob) else None, world)
-    if not ruling.policies:
-        return None
-    if ruling.steering.config_maps is not reading.config_maps:
-        job = _read(request, request.object, world, ruling.steering)
-    if not isinstance(job, TrainingJob) or ignored(job, ruling.steering):
+    job, ruling = _ruled(request, world)
+    if not ruling.policies or not isinstance(job, TrainingJob) or ignored(job, ruling.steering):
         return None
     left_alone = scope(job, ruling.steering).treatment is Treatment.NONE
     return None if left_alone else (job, ruling.policies)
+
+
+def _ruled(request: Request, world: World) -> tuple[TrainingJob | Wrapper | Outside, Ruling]:
+    """What the object is, read as the policy that steers lets it be read, and the policies that it is under; those of a
+    wrapper are not asked."""
+    found = candidates(request, world)
+    reading = found[0] if found else NOBODY
+    job = _read(request, request.object, world, reading)
+    if isinstance(job, Wrapper):
+        return job, Ruling(())
+    ruling = rule(found, request, job if isinstance(job, TrainingJob) else None, world)
+    if ruling.policies and ruling.steering.config_maps is not reading.config_maps:
+        job = _read(request, request.object, world, ruling.steering)
+    return job, ruling
 
 
 def _lessons(job: TrainingJob, policy: Policy, request: Request, world: World) -> Lessons:

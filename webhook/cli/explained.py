@@ -12,10 +12,10 @@ from webhook.catalog.codes import action_of
 from webhook.cli.documents import Unreadable
 from webhook.cli.printing import cut, put, table
 from webhook.cli.reading import Explained
-from webhook.cli.stories import show_story, story_document
+from webhook.cli.stories import requirement, show_story, story_document
 from webhook.model.job import Coupling, Role
 from webhook.model.paths import dotted
-from webhook.model.placement import Placement, Requirement, Term, Toleration
+from webhook.model.placement import Placement, Term, Toleration
 
 
 def show(found: Sequence[tuple[str, Explained]]) -> None:
@@ -134,11 +134,7 @@ def _lands(placement: Placement) -> str:
 
 
 def _term(term: Term) -> str:
-    return " and ".join(_requirement(one) for one in (*term.expressions, *term.fields)) or "nothing matches"
-
-
-def _requirement(one: Requirement) -> str:
-    return f"{one.key} {one.operator} {', '.join(one.values)}".strip()
+    return " and ".join(requirement(one) for one in (*term.expressions, *term.fields)) or "nothing matches"
 
 
 def _toleration(one: Toleration) -> str:

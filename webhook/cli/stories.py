@@ -210,9 +210,9 @@ def _limit(limit: Limit) -> str:
         case ByTerms():
             return "required node affinity" if len(limit.terms) == 1 else f"one of {len(limit.terms)} affinity terms"
         case ByRequirement():
-            return _requirement(limit.requirement)
+            return requirement(limit.requirement)
         case ByQueue():
-            return f"its queue: {_requirement(limit.requirement)}"
+            return f"its queue: {requirement(limit.requirement)}"
         case ByFlavors():
             return f"flavors that its queue may give it: {', '.join(limit.names) or 'none'}"
         case ByName():
@@ -227,7 +227,8 @@ def _limit(limit: Limit) -> str:
             return f"claims name {', '.join(limit.products)}"
 
 
-def _requirement(one: Requirement) -> str:
+def requirement(one: Requirement) -> str:
+    """As people write it: `zone In a, b`."""
     return f"{one.key} {one.operator} {', '.join(one.values)}".strip()
 
 
