@@ -169,8 +169,8 @@ async def test_a_mount_that_is_swapped_all_the_time_is_never_read_half_old_and_h
     at = tmp_path / "mount"
 
     def swap(version: int) -> None:
+        write(at / f"..{version}" / "later.yaml", policy(f"later-{version}"))  # as kubelet does: before the swap
         mount(at, str(version), *(policy(f"{name}-{version}") for name in "abcdefgh"))
-        write(at / f"..{version}" / "later.yaml", policy(f"later-{version}"))
 
     swap(0)
     (at / "later.yaml").symlink_to("..data/later.yaml")
