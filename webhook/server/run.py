@@ -17,7 +17,7 @@ from webhook.cluster.created import CreatedJobs
 from webhook.cluster.denials import Denials
 from webhook.cluster.events import Events
 from webhook.cluster.following import Following
-from webhook.cluster.handlers import admission_handlers, with_fallback, without_kopf
+from webhook.cluster.handlers import admission_handlers, selected_by_kopf, without_kopf
 from webhook.cluster.jobs import JobWatch
 from webhook.cluster.keeper import Keeper
 from webhook.cluster.lease import Lease
@@ -183,7 +183,7 @@ async def _serve_cluster(
             access=access,
             handlers=handlers,
             following=following,
-            server=lambda fn: admission.plug(with_fallback(fn, handlers)),
+            server=lambda fn: admission.plug(selected_by_kopf(fn, handlers)),
             stop=over,
             take_signals=lambda: _take_signals(signalled),
             kinds=worlds.kinds,

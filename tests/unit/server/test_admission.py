@@ -7,6 +7,7 @@ import json
 import logging
 import time
 from collections.abc import AsyncIterator
+from typing import Any
 
 import jsonpatch
 import pytest
@@ -15,7 +16,7 @@ from controlplane.nodes import RTX_5090, RTX_PRO_6000
 from tests.profiles import known, profile, recipe
 from tests.samples import Json, demo_nodes, fleet, job
 from tests.unit.server.conftest import Asked, Serve, Serving, admission_review
-from webhook.cluster.handlers import admission_handlers, with_fallback, without_kopf
+from webhook.cluster.handlers import admission_handlers, selected_by_kopf, without_kopf
 from webhook.cluster.world import Worlds
 from webhook.model.policy import PinWhen, Policy, ValidationAction
 from webhook.model.profile import Observation, OutOfMemory
@@ -159,11 +160,48 @@ async def test_a_kind_that_kopf_has_not_found_yet_is_no_admission(serving: Servi
     assert (await serving.post(PIN, admission_review(resource=resource)))[0] == 500
 
 
-async def test_with_the_fallback_a_kind_that_kopf_has_not_found_is_decided_all_the_same(
+async def test_kopf_selects_the_handler_once_for_each_resource_and_each_id(serving: Serving) -> None:
+    through, asked = serving.admission.fn, list[object]()
+    assert through is not None
+
+    async def fn(request: Any, *, webhook: str | None = None, **rest: Any) -> Any:  # noqa: ANN401 (kopf's words)
+        asked.append((webhook, request["request"]["resource"]["resource"]))
+        return await through(request, webhook=webhook, **rest)
+
+    serving.admission.fn = selected_by_kopf(fn, admission_handlers())
+    jobsets = {"group": "jobset.x-k8s.io", "version": "v1alpha2", "resource": "jobsets"}
+    for _ in range(3):
+        for path in (PIN, CHECK):
+            assert (await serving.post(path, admission_review()))[0] == 200
+        assert (await serving.post(PIN, admission_review(resource=jobsets)))[0] == 200
+
+    assert asked == [("pin", "jobs"), ("check", "jobs"), ("pin", "jobsets")]
+
+
+async def test_kopf_is_asked_again_about_a_kind_for_which_it_has_selected_nothing(serving: Serving) -> None:
+    through, asked = serving.admission.fn, 0
+    assert through is not None
+
+    async def fn(request: Any, **rest: Any) -> Any:  # noqa: ANN401 (kopf's words)
+        nonlocal asked
+        asked += 1
+        if asked < 3:
+            raise LookupError("not served yet")
+        return await through(request, **rest)
+
+    serving.admission.fn = selected_by_kopf(fn, admission_handlers())
+    for _ in range(5):
+        status, answer = await serving.post(PIN, admission_review())
+        assert (status, answer["response"]["patchType"]) == (200, "JSONPatch")
+
+    assert asked == 3
+
+
+async def test_a_kind_that_kopf_has_not_found_is_decided_all_the_same(
     serving: Serving, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert serving.admission.fn is not None
-    serving.admission.fn = with_fallback(serving.admission.fn, admission_handlers())
+    serving.admission.fn = selected_by_kopf(serving.admission.fn, admission_handlers())
     resource = {"group": "batch", "version": "v9", "resource": "jobs"}
 
     status, answer = await serving.post(PIN, admission_review(resource=resource))
@@ -173,7 +211,7 @@ async def test_with_the_fallback_a_kind_that_kopf_has_not_found_is_decided_all_t
     assert "kopf selects no handler" in caplog.text
 
 
-async def test_with_the_fallback_a_review_that_failed_is_not_begun_again(serve: Serve) -> None:
+async def test_a_review_that_failed_under_kopf_is_not_begun_again(serve: Serve) -> None:
     asked = 0
 
     def judge(request: Request, world: World) -> Review:
@@ -183,7 +221,7 @@ async def test_with_the_fallback_a_review_that_failed_is_not_begun_again(serve: 
 
     serving = await serve(judge=judge)
     assert serving.admission.fn is not None
-    serving.admission.fn = with_fallback(serving.admission.fn, admission_handlers(judge))
+    serving.admission.fn = selected_by_kopf(serving.admission.fn, admission_handlers(judge))
 
     assert (await serving.post(PIN, admission_review()))[0] == 500
     assert asked == 1
