@@ -73,7 +73,7 @@ class Metrics:
             registry=registry,
         )
         self.handler_runs = Counter(
-            "samestep_handler_runs", "Times that kopf ran an admission handler.", ("handler",), registry=registry
+            "samestep_handler_runs", "Times that an admission handler was run.", ("handler",), registry=registry
         )
         self.http_responses = Counter(
             "samestep_http_responses", "Answers to admission requests by HTTP status.", ("code",), registry=registry
