@@ -1,60 +1,59 @@
 """The `samestep` program."""
 
 import sys
+from collections.abc import Mapping
+from importlib import import_module
+from types import MappingProxyType
+from typing import Any
 
 import click
 
-from webhook.cli.audit import audit
-from webhook.cli.bundle import bundle_command
-from webhook.cli.catalog import catalog
-from webhook.cli.check import check
-from webhook.cli.completion import completion, for_kubectl
-from webhook.cli.explain import explain
-from webhook.cli.fleet import fleet
-from webhook.cli.init import init
-from webhook.cli.learn import learn
-from webhook.cli.lint import lint
-from webhook.cli.render import render
-from webhook.cli.schema import schema
-from webhook.cli.serve import serve
-from webhook.cli.size import size
-from webhook.cli.test import test
-from webhook.cli.uninstall import uninstall
-from webhook.cli.webhooks import webhooks
-
 _SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+_COMMANDS: Mapping[str, str] = MappingProxyType(
+    {
+        "audit": "audit:audit",
+        "bundle": "bundle:bundle_command",
+        "catalog": "catalog:catalog",
+        "check": "check:check",
+        "completion": "completion:completion",
+        "explain": "explain:explain",
+        "fleet": "fleet:fleet",
+        "init": "init:init",
+        "learn": "learn:learn",
+        "lint": "lint:lint",
+        "render": "render:render",
+        "schema": "schema:schema",
+        "serve": "serve:serve",
+        "size": "size:size",
+        "test": "test:test",
+        "uninstall": "uninstall:uninstall",
+        "webhooks": "webhooks:webhooks",
+    }
+)
+"""Each command's module here, and what it is called in it."""
 
 
-@click.group(context_settings=_SETTINGS)
+class _Program(click.Group):
+    """Commands are imported when they are asked for: what the others need takes `samestep serve` 6 MiB that it would
+    keep, and each of them time to start. Until then their names stand for them."""
+
+    def __init__(self, **settings: Any) -> None:  # noqa: ANN401 (click's own)
+        super().__init__(**settings, commands={name: click.Command(name) for name in _COMMANDS})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 (click's words)
+        if cmd_name not in _COMMANDS:
+            return None
+        module, _, name = _COMMANDS[cmd_name].partition(":")
+        command: click.Command = getattr(import_module(f"{__name__}.{module}"), name)
+        # Its own too: click keeps the help option of a command's first call, with or without the group.
+        command.context_settings.update(_SETTINGS)
+        return command
+
+
+@click.group(cls=_Program, context_settings=_SETTINGS)
 @click.version_option(package_name="samestep", prog_name="samestep")
 def main() -> None:
     """Keeps every GPU training job on one GPU model."""
-
-
-_COMMANDS = (
-    audit,
-    bundle_command,
-    catalog,
-    check,
-    completion,
-    explain,
-    fleet,
-    init,
-    learn,
-    lint,
-    render,
-    schema,
-    serve,
-    size,
-    test,
-    uninstall,
-    webhooks,
-)
-
-for command in _COMMANDS:
-    # Its own too: click keeps the help option of a command's first call, with or without the group.
-    command.context_settings.update(_SETTINGS)
-    main.add_command(command)
 
 
 def plugin() -> None:
@@ -64,5 +63,7 @@ def plugin() -> None:
 
 def plugin_completion() -> None:
     """kubectl runs what is named kubectl_complete-samestep for what may come next."""
+    from webhook.cli.completion import for_kubectl
+
     for line in for_kubectl(main, sys.argv[1:]):
         click.echo(line)

@@ -61,7 +61,7 @@ class Conditions:
 
     def __init__(self, variables: Mapping[str, object]) -> None:
         self._variables = dict.fromkeys(VARIABLES) | dict(variables)
-        self._activation: "cel.Activation | None" = None
+        self._activation: cel.Activation | None = None
         self._answers: dict[str, bool | CelError] = {}
 
     def hold(self, expression: str) -> bool:
