@@ -1,59 +1,60 @@
 """The `samestep` program."""
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from importlib import import_module
-from types import MappingProxyType
-from typing import Any
 
 import click
 
 _SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
-_COMMANDS: Mapping[str, str] = MappingProxyType(
-    {
-        "audit": "audit:audit",
-        "bundle": "bundle:bundle_command",
-        "catalog": "catalog:catalog",
-        "check": "check:check",
-        "completion": "completion:completion",
-        "explain": "explain:explain",
-        "fleet": "fleet:fleet",
-        "init": "init:init",
-        "learn": "learn:learn",
-        "lint": "lint:lint",
-        "render": "render:render",
-        "schema": "schema:schema",
-        "serve": "serve:serve",
-        "size": "size:size",
-        "test": "test:test",
-        "uninstall": "uninstall:uninstall",
-        "webhooks": "webhooks:webhooks",
-    }
+_NAMES = (
+    "audit",
+    "bundle",
+    "catalog",
+    "check",
+    "completion",
+    "explain",
+    "fleet",
+    "init",
+    "learn",
+    "lint",
+    "render",
+    "schema",
+    "serve",
+    "size",
+    "test",
+    "uninstall",
+    "webhooks",
 )
-"""Each command's module here, and what it is called in it."""
+"""Of the commands; a command is in the module of its name, under its name."""
 
 
-class _Program(click.Group):
-    """Commands are imported when they are asked for: what the others need takes `samestep serve` 6 MiB that it would
-    keep, and each of them time to start. Until then their names stand for them."""
+class _Commands(Mapping[str, click.Command]):
+    """Commands by name, imported when they are asked for: what the others need takes `samestep serve` 6 MiB that it
+    would keep, and each of them time to start."""
 
-    def __init__(self, **settings: Any) -> None:  # noqa: ANN401 (click's own)
-        super().__init__(**settings, commands={name: click.Command(name) for name in _COMMANDS})
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 (click's words)
-        if cmd_name not in _COMMANDS:
-            return None
-        module, _, name = _COMMANDS[cmd_name].partition(":")
-        command: click.Command = getattr(import_module(f"{__name__}.{module}"), name)
+    def __getitem__(self, name: str) -> click.Command:
+        if name not in _NAMES:
+            raise KeyError(name)
+        command: click.Command = getattr(import_module(f"{__name__}.{name}"), name)
         # Its own too: click keeps the help option of a command's first call, with or without the group.
         command.context_settings.update(_SETTINGS)
         return command
 
+    def __iter__(self) -> Iterator[str]:
+        return iter(_NAMES)
 
-@click.group(cls=_Program, context_settings=_SETTINGS)
+    def __len__(self) -> int:
+        return len(_NAMES)
+
+
+@click.group(context_settings=_SETTINGS)
 @click.version_option(package_name="samestep", prog_name="samestep")
 def main() -> None:
     """Keeps every GPU training job on one GPU model."""
+
+
+main.commands = _Commands()  # type: ignore[assignment] # it wants to add to them only in `add_command`
 
 
 def plugin() -> None:
