@@ -21,7 +21,7 @@ from webhook.policy.settle import NO_FILES, Standing
 
 T = TypeVar("T")
 
-# Nodes and pods are large objects: a page of them holds up requests while it is decoded, and takes several times its size.
+# Nodes and pods are large objects: a page of them holds up requests while it is decoded, and takes thrice its size.
 _NODES = Source("nodes", page=100)
 _PODS = Source("pods", selector="status.phase!=Succeeded,status.phase!=Failed", page=100)
 _SLICES = Source("resourceslices", "resource.k8s.io", optional=True)
