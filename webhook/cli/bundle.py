@@ -7,7 +7,8 @@ from pathlib import Path
 
 import click
 
-from webhook.cli.bundling import Subject, bundle, opened, told, written
+from webhook.cli import bundling
+from webhook.cli.bundling import Subject, opened, told, written
 from webhook.cli.documents import parse_all
 from webhook.cli.living import NotThereError, living
 from webhook.cli.options import files_option, policies_option
@@ -21,7 +22,7 @@ _ASKED = ("/metrics", "/readyz?verbose")
 _WAITS_S = 5
 
 
-@click.command(name="bundle")
+@click.command()
 @click.argument("named", required=False, metavar="[TYPE/NAME]")
 @files_option("Instead of a job that is there: the one manifest, or AdmissionReview, to be decided.")
 @fleet_option("A dump instead of a cluster, as `samestep audit -f` takes it. Repeatable.")
@@ -41,7 +42,7 @@ _WAITS_S = 5
     help="Where to: a .tar.gz, or a folder.",
 )
 @click.pass_context
-def bundle_command(
+def bundle(
     ctx: click.Context,
     named: str | None,
     files: tuple[Path, ...],
@@ -69,7 +70,7 @@ def bundle_command(
     seen = seen_in(fleets, [], policies) if fleets else seen_live(kubeconfig, context, policies)
     subject, explained = _decided(seen, named, files, namespace)
     beside = dict(_of_replicas(urls))
-    made = bundle(seen, subject, explained.review, beside)
+    made = bundling.bundle(seen, subject, explained.review, beside)
     try:
         written(made, path)
     except OSError as error:

@@ -10,6 +10,7 @@ from webhook.catalog.accelerators import INSTANCE_TYPE_KEYS, Accelerators, Vendo
 from webhook.fleet.listed import read_registers
 from webhook.fleet.memory import labelled_mib, number
 from webhook.fleet.remembered import ANNOTATION, Remembered, read_remembered
+from webhook.fleet.shared_keys import SharedKeys
 from webhook.fleet.signs import is_display, own_product
 from webhook.model.fleet import Listed, Node, Taint
 from webhook.model.quantity import QuantityError, milli, units
@@ -46,13 +47,13 @@ def read_node(obj: Object, known_since: float = 0.0, slices: tuple[Listed, ...] 
     node = Node(
         name=intern(name),
         uid=_text(metadata.get("uid")) or "",
-        labels=_labels(labels),
+        labels=SharedKeys(_labels(labels)),
         taints=_taints(spec.get("taints")),
         unschedulable=spec.get("unschedulable") is True,
         ready=_ready(status.get("conditions")),
         deleting=bool(metadata.get("deletionTimestamp")),
-        allocatable=_amounts(allocatable),
-        capacity=_amounts({name: amount for name, amount in capacity.items() if name in devices}),
+        allocatable=SharedKeys(_amounts(allocatable)),
+        capacity=SharedKeys(_amounts({name: amount for name, amount in capacity.items() if name in devices})),
         known_since=known_since,
         boot_id=_text(_map(status.get("nodeInfo")).get("bootID")) or "",
         listed=kept.listed or read_registers(annotations),

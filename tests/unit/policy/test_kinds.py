@@ -104,6 +104,7 @@ def test_a_bad_entry_is_named_by_its_place(before: str, after: str, said: str) -
         ("plural", "TrainingRuns"),
         ("plural", "runs/status"),
         ("only_with", "a b"),
+        ("only_with", "example.com/größe"),
         ("suspend", "spec.it's"),
         ("started", "status.a b"),
     ],

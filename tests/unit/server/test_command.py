@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import os
 import signal
 import socket
 import ssl
@@ -195,6 +196,47 @@ def test_node_labels_that_a_policy_file_names_make_the_fleet_anew(fleet: Path, t
             time.sleep(0.05)
         process.send_signal(signal.SIGTERM)
         assert process.wait(10) == 0
+
+
+def imported(ca: Path, *options: str | Path) -> tuple[set[str], set[str]]:
+    """What a server imports until it listens, and what from then on, with a request and its end."""
+    environment = os.environ | {"PYTHONPROFILEIMPORTTIME": "1"}
+    start = command("--ca-out", ca, *options)
+    with subprocess.Popen(start, stderr=subprocess.PIPE, text=True, env=environment) as process:
+        assert process.stderr is not None
+        before: list[str] = []
+        while not (line := process.stderr.readline()).startswith("{"):
+            assert line, before
+            before.append(line)
+        body = json.dumps(admission_review()).encode()
+        url = f"https://127.0.0.1:{json.loads(line)['port']}/admit/pin"
+        with urllib.request.urlopen(url, body, context=ssl.create_default_context(cafile=str(ca))) as answer:
+            assert json.load(answer)["response"]["allowed"]
+        process.send_signal(signal.SIGTERM)
+        after = process.stderr.readlines()
+    return modules_in(before), modules_in(after)
+
+
+def modules_in(lines: list[str]) -> set[str]:
+    """As `python -X importtime` tells them."""
+    return {line.rpartition("|")[2].strip() for line in lines if line.startswith("import time:")}
+
+
+def test_a_server_holds_nothing_that_only_commands_need_nor_a_cel_runtime_without_conditions(
+    fleet: Path, tmp_path: Path
+) -> None:
+    before, after = imported(tmp_path / "ca.pem", "--fleet", fleet)
+    assert "webhook.review" in before
+    assert not (before | after) & {"cel_expr_python", "rich.console", "webhook.cli.audit"}
+
+
+def test_no_request_waits_for_an_import(fleet: Path, tmp_path: Path) -> None:
+    file = tmp_path / "policy.yaml"
+    condition = {"name": "jobs", "expression": "job.kind.startsWith('Job')"}
+    file.write_text(policy(match={"matchConditions": [condition]}))
+    before, after = imported(tmp_path / "ca.pem", "--fleet", fleet, "--policies", file)
+    assert "cel_expr_python" in before
+    assert after == set()
 
 
 def test_policies_that_are_not_there_are_one_line(fleet: Path, tmp_path: Path) -> None:
