@@ -6,7 +6,7 @@ import socket
 import time
 from collections.abc import Callable, Collection
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import yaml
@@ -42,14 +42,16 @@ _CHECK = f"'{KEY}' in object.spec.template.spec.?nodeSelector.orValue({{}})"
 @dataclass(frozen=True, slots=True)
 class Engine:
     """`namespace` is whose jobs it changes, `processes` what it runs as (none: the API server itself). `prepare` makes
-    it change jobs or, with True, check what came of that as well; it may be called again. `alone`: it cannot be in
-    force at the same time as the others, and is measured in rounds of its own."""
+    it change jobs or, with True, check what came of that as well; it may be called again. `change`: kind and name of
+    the object without which it only checks, and refuses. `alone`: it cannot be in force at the same time as the others,
+    and is measured in rounds of its own."""
 
     name: str
     namespace: str
     processes: tuple[str, ...] = ()
     prepare: Callable[[bool], None] = lambda _: None
     ready_s: float | None = None
+    change: tuple[str, str] | None = None
     alone: bool = False
 
 
@@ -144,7 +146,7 @@ def _native(cluster: ControlPlane, _: Path) -> list[Engine]:
             },
         )
 
-    return [Engine(NATIVE, namespace, prepare=prepare)]
+    return [Engine(NATIVE, namespace, prepare=prepare, change=("MutatingAdmissionPolicyBinding", "bench"))]
 
 
 def null_engine(cluster: ControlPlane, folder: Path, kind: Kind = JOB) -> list[Engine]:
@@ -268,7 +270,7 @@ violation[{{"msg": "no model"}}] {{ not input.review.object.spec.template.spec.n
             _limited(validating, namespace),
         )
 
-    return [Engine(GATEKEEPER, namespace, ("gatekeeper",), prepare, ready_s)]
+    return [Engine(GATEKEEPER, namespace, ("gatekeeper",), prepare, ready_s, _mutating("gatekeeper"))]
 
 
 def _kyverno(cluster: ControlPlane, _: Path) -> list[Engine]:
@@ -295,10 +297,11 @@ def _kyverno(cluster: ControlPlane, _: Path) -> list[Engine]:
 
         return prepare
 
-    return [
-        Engine(KYVERNO, namespace, ("kyverno",), only(classic, typed), ready_s),
-        Engine(KYVERNO_TYPED, namespace, ("kyverno",), only(typed, classic), ready_s, alone=True),
-    ]
+    kyverno = Engine(KYVERNO, namespace, ("kyverno",), only(classic, typed), ready_s, ("ClusterPolicy", "bench-change"))
+    as_typed = replace(
+        kyverno, name=KYVERNO_TYPED, prepare=only(typed, classic), change=("MutatingPolicy", "bench"), alone=True
+    )
+    return [kyverno, as_typed]
 
 
 def _typed_policy(kind: str, does: Json) -> Json:
@@ -333,7 +336,7 @@ def _samestep(cluster: ControlPlane, folder: Path) -> list[Engine]:
     ready_s = time.monotonic() - started
     mutating, validating = (_limited(one, namespace) for one in webhook.configurations())
     cluster.apply(mutating)
-    return [Engine(OURS, namespace, ("samestep",), _checking(cluster, validating), ready_s)]
+    return [Engine(OURS, namespace, ("samestep",), _checking(cluster, validating), ready_s, _mutating("samestep"))]
 
 
 def _samestep_of(nodes: int) -> Callable[[ControlPlane, Path], list[Engine]]:
@@ -349,7 +352,7 @@ def _samestep_of(nodes: int) -> Callable[[ControlPlane, Path], list[Engine]]:
         for one in (mutating, validating):
             one["metadata"] = {"name": name}
         cluster.apply(mutating)
-        return [Engine(OURS_OF[nodes], namespace, (name,), _checking(cluster, validating))]
+        return [Engine(OURS_OF[nodes], namespace, (name,), _checking(cluster, validating), change=_mutating(name))]
 
     return start
 
@@ -360,6 +363,10 @@ def _checking(cluster: ControlPlane, configuration: Json) -> Callable[[bool], No
             cluster.apply(configuration)
 
     return prepare
+
+
+def _mutating(name: str) -> tuple[str, str]:
+    return "MutatingWebhookConfiguration", name
 
 
 def _limited(configuration: Json, namespace: str) -> Json:

@@ -30,7 +30,7 @@ from controlplane.peers import LOADER, versions
 from controlplane.rig import ControlPlane
 from tests.bench.engines import KEY, NONE, OURS, Engine, start_engines
 from tests.bench.kinds import JOB, KINDS, Kind
-from tests.bench.peers_report import page
+from tests.bench.peers_report import tables
 from tests.bench.record import BESIDES, CHANGES, CHECKS, Record, Turn
 from tests.samples import Json
 
@@ -100,7 +100,7 @@ def main() -> int:
     if given.out:
         print(f"written to {given.out}")
     else:
-        print(page(record))
+        print(tables(record))
     return 0
 
 
@@ -127,8 +127,9 @@ def run(
         for what, (plural, obj) in _BESIDES.items()
     ]
     warming = Work("", kind.path("{}"), bodies["6 KiB"], 1, _WARMING)
+    groups = _groups(engines, rounds)
     for calls in (CHANGES, CHECKS):
-        for first, group in _groups(engines, rounds):
+        for first, group in groups:
             for engine in group:
                 engine.prepare(calls == CHECKS)
             for engine in group:
@@ -142,14 +143,24 @@ def run(
                 if engine.processes:
                     record.resident_mib[engine.name] = loader.resident_mib(engine)
                     record.resting_cores[engine.name] = loader.resting_cores(engine)
+            last = groups[-1][1]
+            for engine in group if calls == CHECKS else ():
+                if (group is last or engine not in last) and not loader.refuses(engine, warming):
+                    _void(record, engine, "once it changed nothing, its check refused nothing")
             yield record
 
 
-def _groups(engines: Sequence[Engine], rounds: int) -> Iterator[tuple[int, list[Engine]]]:
+def _groups(engines: Sequence[Engine], rounds: int) -> list[tuple[int, list[Engine]]]:
     """Who takes turns together, and the number of their first round."""
-    yield 0, [one for one in engines if not one.alone]
-    if any(one.alone for one in engines):
-        yield rounds, [one for one in engines if one.alone or one.name in (NONE, OURS)]
+    together = [one for one in engines if not one.alone]
+    alone = [one for one in engines if one.alone or one.name in (NONE, OURS)]
+    return [(0, together), (rounds, alone)] if any(one.alone for one in engines) else [(0, together)]
+
+
+def _void(record: Record, engine: Engine, why: str) -> None:
+    for one in record.turns:
+        if one.engine == engine.name and one.calls == CHECKS:
+            one.void = one.void or why
 
 
 def _round(
@@ -183,6 +194,19 @@ class Loader:
         self._cluster.processes.wait(
             process, lambda: not self._sent(engine, work).get("wrong", 1), timeout_s=_PATIENCE_S
         )
+
+    def refuses(self, engine: Engine, work: Work) -> bool:
+        """Whether its check refuses jobs, once what changes them is deleted: so the check was in force. True of who has
+        nothing to refuse."""
+        if engine.change is None:
+            return True
+        self._cluster.kubectl("delete", *engine.change)
+        deadline = time.monotonic() + _PATIENCE_S
+        while time.monotonic() < deadline:
+            if "denied" in str(self._sent(engine, work).get("example")):
+                return True
+            time.sleep(1)
+        return False
 
     def turn(self, engine: Engine, work: Work, calls: str = "", number: int = 0, others: Sequence[Engine] = ()) -> Turn:
         """One engine's turn, once it and the others are at rest."""

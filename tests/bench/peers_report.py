@@ -43,6 +43,7 @@ _OTHERS = """ConfigMaps, and pods that ask for CPUs only, one at a time in the n
 where no webhook is registered. For ConfigMaps Samestep is not registered either. For pods it is, and the API server
 leaves out those without devices by the match conditions: what is left is what it takes to evaluate these, as for the
 null webhook with the same. CPU seconds are the engine's for 1,000 creates: where there are none, it was not asked."""
+_PICTURE = "![Added median latency, one create at a time](benchmarks.png)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,13 +83,15 @@ def main() -> None:
 
 def page(record: Record) -> str:
     """The whole of docs/benchmarks.md."""
+    return "\n\n".join(("# Samestep beside other engines", _INTRODUCTION, _PICTURE, tables(record)))
+
+
+def tables(record: Record) -> str:
+    """What was measured, and on what."""
     facts = ", ".join(f"{name} {value}" for name, value in record.machine.items())
     rounds = len({one.round for one in _counted(record, NONE, CHANGES, _SMALL, 1)})
     parts = [
-        "# Samestep beside other engines",
-        _INTRODUCTION,
         f"Measured on: {facts}. Rounds without a webhook: {rounds}. Turns: {len(record.turns)}.",
-        "![Added median latency, one create at a time](benchmarks.png)",
         "## Goals",
         _table(("ratio", "goal", "found", "in one round", ""), map(_goal_row, goals(record))),
         "## What each runs in",
