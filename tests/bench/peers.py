@@ -12,12 +12,13 @@ import json
 import os
 import platform
 import random
+import re
 import subprocess
 import sys
 import time
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -39,7 +40,7 @@ ROUNDS = 5
 SIZES = {"6 KiB": 6 << 10, "100 KiB": 100 << 10}
 TURNS = {
     "6 KiB": {1: (150, 0.8), 8: (200, 0.5), 32: (400, 0.7)},
-    "100 KiB": {1: (24, 0.8), 8: (32, 0.8), 32: (64, 0.8)},
+    "100 KiB": {1: (24, 0.8), 8: (32, 0.7), 32: (64, 0.6)},
 }
 """By how many at a time: after how many creates a turn ends, and after how many seconds."""
 _BESIDES = {
@@ -61,8 +62,9 @@ _TRIES = 2
 """How often an engine may fail at the same before it is not asked for it again: what it has given up may keep it busy
 for a minute."""
 _PATIENCE_S = 60
-_RESTING_S, _RESTING_CORES = 0.1, 0.2
-"""Who has used less of the processor than that for so long is at rest; its times are told in hundredths of a second."""
+_RESTING_S, _RESTLESS_S = 0.1, 180
+"""Who has used no processor time for so long, of which the system tells hundredths of a second, is at rest; and how long
+that is waited for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +79,17 @@ class Work:
     count: int
     limit_s: float = 0
     to_change: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Works:
+    """What is sent in a round: jobs, and in the second pass what is none of an engine's business. `warming` is sent
+    before the first."""
+
+    small: Sequence[Work]
+    large: Sequence[Work]
+    besides: Sequence[Work]
+    warming: Work
 
 
 def main() -> int:
@@ -114,40 +127,43 @@ def run(
     if kind is not JOB:
         cluster.install_crds("pytorchjobs.yaml")
     engines = start_engines(cluster, folder, chosen, kind)
-    record = Record(machine=machine(nodes) | versions() | {"Samestep": version("samestep")})
+    record = Record(
+        engines=[one.name for one in engines], machine=machine(nodes) | versions() | {"Samestep": version("samestep")}
+    )
     record.ready_s = {one.name: one.ready_s for one in engines if one.ready_s is not None}
-    bodies = {size: loader.body(size.replace(" ", ""), kind.sized(nbytes)) for size, nbytes in SIZES.items()}
-    jobs = [
-        Work(size, kind.path("{}"), bodies[size], workers, *turn)
-        for size, turns in TURNS.items()
-        for workers, turn in turns.items()
-    ]
-    besides = [
-        Work(what, f"/api/v1/namespaces/{{}}/{plural}", loader.body(plural, obj), 1, *_BESIDES_TURN, to_change=False)
-        for what, (plural, obj) in _BESIDES.items()
-    ]
-    warming = Work("", kind.path("{}"), bodies["6 KiB"], 1, _WARMING)
+    works = _works(loader, kind)
     groups = _groups(engines, rounds)
     for calls in (CHANGES, CHECKS):
         for first, group in groups:
             for engine in group:
                 engine.prepare(calls == CHECKS)
             for engine in group:
-                loader.await_in_force(engine, warming)
+                loader.await_in_force(engine, works.warming)
             for number in range(first, first + rounds):
-                record.turns.extend(_round(loader, record, group, jobs, calls, number))
-                if calls == CHECKS:
-                    record.turns.extend(_round(loader, record, group, besides, BESIDES, number))
+                _round(loader, record, group, works, calls, number)
                 _say(f"{calls}: round {number + 1} of {first + rounds}")
             for engine in group:
                 if engine.processes:
-                    record.resident_mib[engine.name] = loader.resident_mib(engine)
                     record.resting_cores[engine.name] = loader.resting_cores(engine)
+                    record.last_resident_mib[engine.name] = loader.resident_mib(engine)
             last = groups[-1][1]
             for engine in group if calls == CHECKS else ():
-                if (group is last or engine not in last) and not loader.refuses(engine, warming):
+                if (group is last or engine not in last) and not loader.refuses(engine, works.warming):
                     _void(record, engine, "once it changed nothing, its check refused nothing")
             yield record
+
+
+def _works(loader: "Loader", kind: Kind) -> Works:
+    bodies = {size: loader.body(size.replace(" ", ""), kind.sized(nbytes)) for size, nbytes in SIZES.items()}
+    small, large = (
+        [Work(size, kind.path("{}"), bodies[size], workers, *turn) for workers, turn in turns.items()]
+        for size, turns in TURNS.items()
+    )
+    besides = [
+        Work(what, f"/api/v1/namespaces/{{}}/{plural}", loader.body(plural, obj), 1, *_BESIDES_TURN, to_change=False)
+        for what, (plural, obj) in _BESIDES.items()
+    ]
+    return Works(small, large, besides, replace(small[0], count=_WARMING, limit_s=0))
 
 
 def _groups(engines: Sequence[Engine], rounds: int) -> list[tuple[int, list[Engine]]]:
@@ -163,7 +179,16 @@ def _void(record: Record, engine: Engine, why: str) -> None:
             one.void = one.void or why
 
 
-def _round(
+def _round(loader: "Loader", record: Record, group: Sequence[Engine], works: Works, calls: str, number: int) -> None:
+    record.turns.extend(_turns(loader, record, group, works.small, calls, number))
+    if not record.resident_mib:
+        record.resident_mib = {one.name: loader.resident_mib(one) for one in group if one.processes}
+    record.turns.extend(_turns(loader, record, group, works.large, calls, number))
+    if calls == CHECKS:
+        record.turns.extend(_turns(loader, record, group, works.besides, BESIDES, number))
+
+
+def _turns(
     loader: "Loader", record: Record, group: Sequence[Engine], works: Iterable[Work], calls: str, number: int
 ) -> Iterator[Turn]:
     order = random.Random(f"{calls} {number}")  # nobody always comes after the same
@@ -217,7 +242,7 @@ class Loader:
         before, server = self._cpu_s(engine.processes), self._cpu_s(("kube-apiserver",))
         found = self._sent(engine, work)
         if found["wrong"]:
-            turn.void = str(found["example"])[:400]
+            turn.void = _why(found["example"])
             return turn
         turn.latencies = [round(one, 6) for one in found["latencies"]]
         turn.seconds = found["seconds"]
@@ -229,7 +254,8 @@ class Loader:
         return sum(one.memory_info().rss for name in engine.processes for one in self._tree(name)) / 2**20
 
     def resting_cores(self, engine: Engine, window_s: float = 1) -> float:
-        """How much of a core it uses while nobody asks it for anything."""
+        """How much of a core it uses while nobody asks it for anything, once it has done what it was asked."""
+        self._restless([engine])
         before, started = self._cpu_s(engine.processes), time.monotonic()
         time.sleep(window_s)
         return (self._cpu_s(engine.processes) - before) / (time.monotonic() - started)
@@ -237,11 +263,11 @@ class Loader:
     def _restless(self, engines: Iterable[Engine]) -> str:
         """Who does not come to rest, and uses the processor that the next turn needs."""
         names = {name for engine in engines for name in engine.processes}
-        deadline = time.monotonic() + _PATIENCE_S
+        deadline = time.monotonic() + _RESTLESS_S
         while True:
             before = {name: self._cpu_s((name,)) for name in names}
             time.sleep(_RESTING_S)
-            busy = [name for name in names if self._cpu_s((name,)) - before[name] > _RESTING_CORES * _RESTING_S]
+            busy = [name for name in names if self._cpu_s((name,)) > before[name]]
             if not busy or time.monotonic() > deadline:
                 return ", ".join(sorted(busy))
 
@@ -274,6 +300,13 @@ class Loader:
             root = psutil.Process(pid)
             self._trees[pid] = [root, *root.children(recursive=True)]
         return self._trees[pid]
+
+
+def _why(answer: str) -> str:
+    """What a wrong answer says, the beginning of which is told: the API server's message, or that it was a job."""
+    if '"status":"Failure"' in answer and (message := re.search(r'"message":"((?:[^"\\]|\\.)*)', answer)):
+        return message[1].replace('\\"', "'")
+    return "the object came back other than it should" if '"kind"' in answer else answer
 
 
 def _without_names(metadata: Json) -> Json:

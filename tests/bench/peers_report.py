@@ -28,17 +28,19 @@ are listed as void.
 **Figures.** *Added* is what a create takes longer than without a webhook: of medians, the median over the rounds of the
 difference in each round; p95 and p99 are of the creates of all rounds together, less those without a webhook, and are
 left out where there are fewer than 100 creates. Goals are ratios of medians over the rounds; beside them stand the
-smallest and the largest ratio in one round. {KYVERNO_TYPED} cannot be in force together with {KYVERNO}, and takes
-turns with Samestep and without a webhook in rounds of its own.
+smallest and the largest ratio in one round. {KYVERNO_TYPED} and
+{KYVERNO} cannot be in force together: the former takes turns with Samestep and without a webhook in rounds
+of its own.
 
-**{NULL_LIKE}** is the null webhook registered with Samestep's match conditions, by which the API server sends it only
-what is for it. The API server evaluates them, and first has to convert the object for that: the difference between the
-two null webhooks is the price of never being called for what is none of its business."""
-
-_RUNNING = """Time to ready is from the start of the process, with CRDs and configuration in place, until its readiness
-probe says so. CPU seconds are those for 1,000 creates of 6 KiB: a review each where it changes, two where it checks as
-well. Those of the API server stand beside them: what runs inside it, native policies and match conditions, is paid for
-there, and so is each call."""
+**{NULL_LIKE}** is the null webhook, registered with Samestep's match
+conditions, by which the API server sends it only what is for it. The API server evaluates them, and first has to
+convert the object for that. What the two null webhooks differ by is the price of never being called for what is none of
+its business."""
+_RUNNING = """Resident memory is that after the first round's creates of 6 KiB, and that in the end, when all has been
+asked of everyone; Kyverno's two ways of writing policies are one process. Time to ready is from the start of the
+process, with CRDs and configuration in place, until its readiness probe says so. CPU seconds are those for 1,000
+creates of 6 KiB: a review each where it changes, two where it checks as well. Those of the API server stand beside
+them: what runs inside it, native policies and match conditions, is paid for there, and so is each call."""
 _OTHERS = """ConfigMaps, and pods that ask for CPUs only, one at a time in the namespace of each engine, beside those
 where no webhook is registered. For ConfigMaps Samestep is not registered either. For pods it is, and the API server
 leaves out those without devices by the match conditions: what is left is what it takes to evaluate these, as for the
@@ -100,6 +102,7 @@ def tables(record: Record) -> str:
             (
                 "engine",
                 "resident memory, MiB",
+                "in the end",
                 "time to ready, s",
                 "at rest, cores",
                 *(f"CPU s, {calls}" for calls in (CHANGES, CHECKS)),
@@ -180,9 +183,10 @@ def _running_row(record: Record, name: str) -> tuple[str, ...]:
     return (
         name,
         _number(record.resident_mib.get(name)),
+        _number(record.last_resident_mib.get(name)),
         _number(record.ready_s.get(name)),
         _number(record.resting_cores.get(name)),
-        *(_number(_cpu(record, name, calls) if name in record.resident_mib else None) for calls in (CHANGES, CHECKS)),
+        *(_number(_cpu(record, name, calls) if name in record.resting_cores else None) for calls in (CHANGES, CHECKS)),
         *(_number(_server_cpu(record, name, calls)) for calls in (CHANGES, CHECKS)),
     )
 

@@ -38,17 +38,16 @@ class Turn:
 
 @dataclass(slots=True)
 class Record:
-    """Everything that a run has found, by the names of engines."""
+    """Everything that a run has found, by the names of engines. Resident memory is what each has after the small jobs
+    of the first round, and what it has in the end."""
 
+    engines: list[str] = field(default_factory=list)
     machine: dict[str, str] = field(default_factory=dict)
     ready_s: dict[str, float] = field(default_factory=dict)
     resident_mib: dict[str, float] = field(default_factory=dict)
+    last_resident_mib: dict[str, float] = field(default_factory=dict)
     resting_cores: dict[str, float] = field(default_factory=dict)
     turns: list[Turn] = field(default_factory=list)
-
-    @property
-    def engines(self) -> list[str]:
-        return list(dict.fromkeys(one.engine for one in self.turns))
 
 
 def load(file: Path) -> Record:

@@ -30,12 +30,16 @@ def turn(
     return Turn(engine, calls, size, workers, number, [MS * one for one in took_ms], seconds, cpu_s, cpu_s)
 
 
+def of(*turns: Turn) -> Record:
+    return Record(engines=list(dict.fromkeys(one.engine for one in turns)), turns=list(turns))
+
+
 def record(*more: Turn) -> Record:
     """Rounds in which a create takes 1, 2 or 3 ms without a webhook, and what each engine adds on top."""
     turns = [
         turn(name, number, [1 + number + added] * 50) for name, added in ADDED_MS.items() for number in range(ROUNDS)
     ]
-    found = Record(turns=[*turns, *more])
+    found = of(*turns, *more)
     found.resident_mib = {NULL: 10, GATEKEEPER: 140, KYVERNO: 300, OURS: 70}
     found.ready_s = {KYVERNO: 6, OURS: 2}
     return found
@@ -78,7 +82,7 @@ def test_more_creates_a_second_are_better() -> None:
 
 
 def test_a_ratio_is_of_medians_over_the_rounds_and_tells_its_range() -> None:
-    one = Record(turns=[turn(name, number, [1 + number] * 3) for name in (NONE,) for number in range(3)])
+    one = of(*(turn(NONE, number, [1 + number] * 3) for number in range(3)))
     for number, (ours, theirs) in enumerate(((1, 10), (2, 4), (9, 30))):
         one.turns += [turn(OURS, number, [1 + number + ours]), turn(GATEKEEPER, number, [1 + number + theirs])]
     found = goal(one, "added median latency ÷ Gatekeeper's").found
@@ -109,7 +113,7 @@ def test_a_tail_is_of_the_creates_of_all_rounds_together() -> None:
 
 def test_fewer_than_a_hundred_creates_have_no_tail() -> None:
     assert quantile([turn(OURS, 0, [1] * 99)], 95) is None
-    few = Record(turns=[turn(NONE, 0, [1] * 10), turn(OURS, 0, [3] * 10)])
+    few = of(turn(NONE, 0, [1] * 10), turn(OURS, 0, [3] * 10))
     assert "| samestep | 3.00 | 2.00 | – | – | 10 | 10 |" in tables(few)
 
 
@@ -119,8 +123,9 @@ def test_a_table_has_what_is_added_and_how_many_were_measured() -> None:
 
 def test_cpu_seconds_are_for_a_thousand_creates() -> None:
     used = turn(NULL, 7, [1] * 99, cpu_s=0.3), turn(NULL, 7, [1] * 49, calls=CHECKS, cpu_s=0.3)
-    alone = Record(turns=[turn(NONE, 7, [1]), *used], resident_mib={NULL: 10})
-    assert "| null webhook | 10.00 | – | – | 3.00 | 6.00 | 3.00 | 6.00 |" in tables(alone)
+    alone = of(turn(NONE, 7, [1]), *used)
+    alone.resident_mib, alone.resting_cores = {NULL: 10}, {NULL: 0}
+    assert "| null webhook | 10.00 | – | – | 0.00 | 3.00 | 6.00 | 3.00 | 6.00 |" in tables(alone)
 
 
 def test_what_is_none_of_its_business_is_a_ratio_with_its_spread() -> None:
