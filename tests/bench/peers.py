@@ -63,8 +63,8 @@ _TRIES = 2
 for a minute."""
 _PATIENCE_S = 60
 _RESTING_S, _RESTLESS_S = 0.1, 180
-"""Who has used no processor time for so long, of which the system tells hundredths of a second, is at rest; and how long
-that is waited for."""
+"""Who has used no processor time for so long is at rest (the system tells hundredths of a second); and how long that is
+waited for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,9 +127,8 @@ def run(
     if kind is not JOB:
         cluster.install_crds("pytorchjobs.yaml")
     engines = start_engines(cluster, folder, chosen, kind)
-    record = Record(
-        engines=[one.name for one in engines], machine=machine(nodes) | versions() | {"Samestep": version("samestep")}
-    )
+    record = Record(engines=[one.name for one in engines])
+    record.machine = machine(nodes) | versions() | {"Samestep": version("samestep")}
     record.ready_s = {one.name: one.ready_s for one in engines if one.ready_s is not None}
     works = _works(loader, kind)
     groups = _groups(engines, rounds)
