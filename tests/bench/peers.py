@@ -58,9 +58,9 @@ _BESIDES = {
 _BESIDES_TURN = (200, 0.5)
 _WARMING = 20
 """Creates of the small job before the first turn of a pass, which are not counted."""
-_TRIES = 2
-"""How often an engine may fail at the same before it is not asked for it again: what it has given up may keep it busy
-for a minute."""
+_TRIES = {"100 KiB": 1}
+"""How often an engine may fail at the same in a pass before it is not asked for it again (else: twice). What of the
+large jobs the API server has given up keeps some busy for a minute."""
 _PATIENCE_S = 60
 _RESTING_S, _RESTLESS_S = 0.1, 180
 """Who has used no processor time for so long is at rest (the system tells hundredths of a second); and how long that is
@@ -194,7 +194,7 @@ def _turns(
     failed = Counter((one.engine, one.size, one.workers) for one in record.turns if one.calls == calls and one.void)
     for work in works:
         for engine in order.sample(group, len(group)):
-            if failed[engine.name, work.what, work.workers] < _TRIES:
+            if failed[engine.name, work.what, work.workers] < _TRIES.get(work.what, 2):
                 yield loader.turn(engine, work, calls, number, group)
 
 

@@ -22,8 +22,8 @@ engine uses the processor, and ends after some hundred creates or less than a se
 that are not in their turn stand still, without being stopped: *at rest* below is what each uses of a core then. Kyverno
 would not, where the API server has given up on it: its ClusterPolicies take about a second of processor time for a job
 of 100 KiB, a few dozen of those at a time run into the webhook's time limit of 10 s, and it works on for a minute. The
-next turn waits for that, and an engine that fails twice at the same is not asked for it again in that pass. Such turns
-are listed as void.
+next turn waits for that, and an engine that has failed at large jobs, so many at a time, is not asked for as many again
+in that pass. Such turns are listed as void.
 
 **Figures.** *Added* is what a create takes longer than without a webhook: of medians, the median over the rounds of the
 difference in each round; p95 and p99 are of the creates of all rounds together, less those without a webhook, and are
