@@ -11,7 +11,7 @@ from pathlib import Path
 
 import yaml
 
-from controlplane.build import ControlPlaneError, artifact
+from controlplane.build import artifact
 from controlplane.nodes import hard_fleet
 from controlplane.peers import start_gatekeeper, start_kyverno
 from controlplane.rig import ControlPlane, free_ports
@@ -55,21 +55,20 @@ class Engine:
     alone: bool = False
 
 
+def names(kind: Kind) -> list[str]:
+    """Of the engines that there are for jobs of this kind."""
+    return [name for several in _starts(kind) for name in several]
+
+
 def start_engines(cluster: ControlPlane, folder: Path, chosen: Collection[str] = (), kind: Kind = JOB) -> list[Engine]:
     """Those chosen, or all there are for this kind, started one after the other; and no webhook, whatever is chosen.
 
-    Raises ControlPlaneError, of a name that is none's as well.
+    Raises ControlPlaneError.
     """
-    starts = _starts(kind)
-    known = [name for names in starts for name in names]
-    if unknown := [name for name in chosen if name not in known]:
-        raise ControlPlaneError(
-            f"for a {kind.name} there is no engine {', '.join(unknown)}; there are {', '.join(known)}"
-        )
-    wanted = {NONE, *(chosen or known)}
+    wanted = {NONE, *(chosen or names(kind))}
     found: list[Engine] = []
-    for names, start in starts.items():
-        if wanted.intersection(names):
+    for several, start in _starts(kind).items():
+        if wanted.intersection(several):
             found.extend(one for one in start(cluster, folder) if one.name in wanted)
     return found
 

@@ -29,7 +29,7 @@ from controlplane.build import ControlPlaneError, build
 from controlplane.nodes import hard_fleet
 from controlplane.peers import LOADER, versions
 from controlplane.rig import ControlPlane
-from tests.bench.engines import KEY, NONE, OURS, Engine, start_engines
+from tests.bench.engines import KEY, NONE, OURS, Engine, names, start_engines
 from tests.bench.kinds import JOB, KINDS, Kind
 from tests.bench.peers_report import tables
 from tests.bench.record import BESIDES, CHANGES, CHECKS, Record, Turn
@@ -101,6 +101,9 @@ def main() -> int:
     options.add_argument("--kind", choices=list(KINDS), default=JOB.name)
     given = options.parse_args()
     chosen = [name.strip() for name in given.engines.split(",") if name.strip()]
+    known = names(KINDS[given.kind])
+    if unknown := [name for name in chosen if name not in known]:
+        options.error(f"for a {given.kind} there is no engine {', '.join(unknown)}; there are: {', '.join(known)}")
     record = Record()
     try:
         with TemporaryDirectory(prefix="samestep-peers-") as folder, ControlPlane(Path(folder)) as cluster:
