@@ -109,9 +109,12 @@ bench: $(READY) ## What reviews, requests, reading, fleets, policies and profile
 	$(BIN)/python -m tests.bench.evidence
 	$(BIN)/python -m tests.bench.served
 
+NULLS = null webhook, null webhook with our conditions, samestep
+
 .PHONY: bench-cluster
-bench-cluster: controlplane ## Our mutating call beside a null webhook in Go; the first list of 10,000 nodes, and the start with them
-	$(BIN)/python -m tests.bench.cluster
+bench-cluster: controlplane ## Samestep beside null webhooks in Go alone, for two kinds of job; the first list of 10,000 nodes
+	$(BIN)/python -m tests.bench.peers --kind Job --engines "$(NULLS)"
+	$(BIN)/python -m tests.bench.peers --kind PyTorchJob --engines "$(NULLS)"
 	$(BIN)/python -m tests.bench.first_sync
 
 .PHONY: soak
@@ -119,7 +122,7 @@ soak: controlplane ## Two replicas under load for 5 minutes while one thing afte
 	$(BIN)/python -m tests.soak
 
 .PHONY: bench-peers
-bench-peers: controlplane ## Samestep beside Gatekeeper, Kyverno, native policies and a null webhook (builds these once; 20 minutes)
+bench-peers: controlplane ## Samestep beside Gatekeeper, Kyverno, native policies and a null webhook (builds these once; 15 minutes)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --group bench
 	$(BIN)/python -m controlplane build-peers
 	$(BIN)/python -m tests.bench.peers --out peers.json

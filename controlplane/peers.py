@@ -6,10 +6,12 @@ Kyverno's charts, of the versions in controlplane/go.
 
 import base64
 import json
+import re
+import time
 from pathlib import Path
 from typing import Any
 
-from controlplane.build import Group, build
+from controlplane.build import MODULES, Group, build
 from controlplane.controllers import account
 from controlplane.crds import install_folder
 from controlplane.rig import ControlPlane, free_ports, is_ok
@@ -40,9 +42,26 @@ def build_peers() -> None:
         build(group)
 
 
-def start_gatekeeper(control_plane: ControlPlane) -> list[Json]:
-    """Starts it, and waits until it is ready. Its webhook configurations, without a selector of namespaces, for whoever
-    registers them. Raises KubectlError, ProcessError; BuildError and GoUnavailableError where the cache lacks it."""
+def versions() -> dict[str, str]:
+    """Of the API server and the engines, as controlplane/go pins them."""
+    modules = {
+        "Kubernetes": ("kubernetes", "k8s.io/kubernetes"),
+        "Gatekeeper": ("gatekeeper", "github.com/open-policy-agent/gatekeeper/v3"),
+        "Kyverno": ("kyverno", "github.com/kyverno/kyverno"),
+    }
+    return {name: _pinned(group, module) for name, (group, module) in modules.items()}
+
+
+def _pinned(group: str, module: str) -> str:
+    content = (MODULES / group / "go.mod").read_text("utf-8")
+    [version] = re.findall(rf"^(?:require)?\s*{re.escape(module)} v(\S+)", content, re.MULTILINE)
+    return str(version)
+
+
+def start_gatekeeper(control_plane: ControlPlane) -> tuple[list[Json], float]:
+    """Starts it, and waits until it is ready: its webhook configurations, without a selector of namespaces, for whoever
+    registers them; and the seconds from the start of its process, with its CRDs installed before, until it was ready.
+    Raises KubectlError, ProcessError; BuildError and GoUnavailableError where the cache lacks it."""
     folder, namespace = build(GATEKEEPER), "gatekeeper-system"
     install_folder(control_plane.api, control_plane.processes, folder / "crds")
     pod = {
@@ -57,6 +76,7 @@ def start_gatekeeper(control_plane: ControlPlane) -> list[Json]:
     place = control_plane.directory / "gatekeeper"
     certificates = _certificates(control_plane, place)
     kubeconfig = control_plane.kubeconfig_for(f"system:serviceaccount:{namespace}:gatekeeper-admin")
+    started = time.monotonic()
     control_plane.processes.start(
         "gatekeeper",
         [
@@ -75,8 +95,9 @@ def start_gatekeeper(control_plane: ControlPlane) -> list[Json]:
         {"KUBECONFIG": str(kubeconfig), "POD_NAME": "gatekeeper", "POD_NAMESPACE": namespace},
     )
     control_plane.processes.wait("gatekeeper", lambda: is_ok(f"http://127.0.0.1:{health}/readyz"), timeout_s=120)
+    ready_s = time.monotonic() - started
     bundle = base64.b64encode(control_plane.ca_file.read_bytes()).decode()
-    return [
+    configurations: list[Json] = [
         {
             "apiVersion": "admissionregistration.k8s.io/v1",
             "kind": f"{kind}WebhookConfiguration",
@@ -97,11 +118,12 @@ def start_gatekeeper(control_plane: ControlPlane) -> list[Json]:
             ("Validating", "validation.gatekeeper.sh", "/v1/admit"),
         )
     ]
+    return configurations, ready_s
 
 
-def start_kyverno(control_plane: ControlPlane, namespaces: Json) -> None:
-    """Starts it, for the namespaces of this selector alone, and waits until it serves. It registers its webhooks
-    itself, seconds after a policy is there. Raises as `start_gatekeeper` does."""
+def start_kyverno(control_plane: ControlPlane, namespaces: Json) -> float:
+    """Starts it, for the namespaces of this selector alone, and waits until it is ready: the seconds that took, as of
+    `start_gatekeeper`. It registers its webhooks itself, seconds after a policy is there. Raises as that does."""
     folder, namespace, name = build(KYVERNO), "kyverno", "kyverno-admission-controller"
     for crds in KYVERNO.files:
         install_folder(control_plane.api, control_plane.processes, folder / crds)
@@ -127,6 +149,7 @@ def start_kyverno(control_plane: ControlPlane, namespaces: Json) -> None:
     )
     kubeconfig = control_plane.kubeconfig_for(f"system:serviceaccount:{namespace}:{name}")
     tls = "kyverno-svc.kyverno.svc.kyverno-tls"
+    started = time.monotonic()
     control_plane.processes.start(
         "kyverno",
         [
@@ -160,6 +183,7 @@ def start_kyverno(control_plane: ControlPlane, namespaces: Json) -> None:
         },
     )
     control_plane.processes.wait("kyverno", lambda: is_ok(f"https://127.0.0.1:{port}/health/readiness"), timeout_s=180)
+    return time.monotonic() - started
 
 
 def _certificates(control_plane: ControlPlane, folder: Path) -> Path:

@@ -2,62 +2,107 @@
 
 import base64
 import json
+import socket
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Collection
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
+
+import yaml
 
 from controlplane.build import artifact
 from controlplane.nodes import hard_fleet
 from controlplane.peers import start_gatekeeper, start_kyverno
 from controlplane.rig import ControlPlane, free_ports
-from demo.serving import start_webhook
+from demo.serving import MANIFESTS, start_webhook
+from tests.bench.kinds import JOB, Kind
 from tests.samples import Json
 from webhook.server.certificates import self_signed
 
 KEY = "nvidia.com/gpu.product"
 MODEL = "NVIDIA-H100-80GB-HBM3"
+
 NONE = "no webhook"
+NATIVE = "native policy"
+NULL = "null webhook"
+NULL_LIKE = "null webhook with our conditions"
+GATEKEEPER = "Gatekeeper"
+KYVERNO = "Kyverno ClusterPolicy"
+KYVERNO_TYPED = "Kyverno MutatingPolicy"
+OURS = "samestep"
+OURS_OF = {4: "samestep (4 nodes)", 1_000: "samestep (1000 nodes)"}
 
 _POLICY = "admissionregistration.k8s.io/v1"
-_JOBS = {"apiGroups": ["batch"], "apiVersions": ["v1"], "resources": ["jobs"], "operations": ["CREATE"]}
-_PATCH = f'[JSONPatch{{op: "add", path: "/spec/template/spec/nodeSelector", value: {{"{KEY}": "{MODEL}"}}}}]'
+_PATCH = f'[JSONPatch{{op: "add", path: "{JOB.pod_specs[0]}/nodeSelector", value: {{"{KEY}": "{MODEL}"}}}}]'
 _MUTATIONS = [{"patchType": "JSONPatch", "jsonPatch": {"expression": _PATCH}}]
 _CHECK = f"'{KEY}' in object.spec.template.spec.?nodeSelector.orValue({{}})"
-_WEBHOOK = {"admissionReviewVersions": ["v1"], "failurePolicy": "Fail", "sideEffects": "None", "rules": [_JOBS]}
 
 
 @dataclass(frozen=True, slots=True)
 class Engine:
     """`namespace` is whose jobs it changes, `processes` what it runs as (none: the API server itself). `prepare` makes
-    it change jobs or, with True, check what came of that as well; it may be called again. `alone`: it cannot be in
-    force at the same time as the others, and is measured in rounds of its own."""
+    it change jobs or, with True, check what came of that as well; it may be called again. `change`: kind and name of
+    the object without which it only checks, and refuses. `alone`: it cannot be in force at the same time as the others,
+    and is measured in rounds of its own."""
 
     name: str
     namespace: str
     processes: tuple[str, ...] = ()
     prepare: Callable[[bool], None] = lambda _: None
     ready_s: float | None = None
+    change: tuple[str, str] | None = None
     alone: bool = False
 
 
-def start_engines(cluster: ControlPlane, folder: Path) -> list[Engine]:
-    """All of them, started one after the other, each in force for its namespace. Raises ControlPlaneError."""
-    starts = (_none, _native, null_engine, _gatekeeper, _kyverno, _samestep, _samestep_of(4), _samestep_of(1_000))
+def names(kind: Kind) -> list[str]:
+    """Of the engines that there are for jobs of this kind."""
+    return [name for several in _starts(kind) for name in several]
+
+
+def start_engines(cluster: ControlPlane, folder: Path, chosen: Collection[str] = (), kind: Kind = JOB) -> list[Engine]:
+    """Those chosen, or all there are for this kind, started one after the other; and no webhook, whatever is chosen.
+
+    Raises ControlPlaneError.
+    """
+    wanted = {NONE, *(chosen or names(kind))}
     found: list[Engine] = []
-    for start in starts:
-        found.extend(start(cluster, folder))
+    for several, start in _starts(kind).items():
+        if wanted.intersection(several):
+            found.extend(one for one in start(cluster, folder) if one.name in wanted)
     return found
 
 
+def _starts(kind: Kind) -> dict[tuple[str, ...], "_Start"]:
+    def null(cluster: ControlPlane, folder: Path) -> list[Engine]:
+        return null_engine(cluster, folder, kind)
+
+    def null_like(cluster: ControlPlane, folder: Path) -> list[Engine]:
+        return _null_like_ours(cluster, folder, kind)
+
+    webhooks: dict[tuple[str, ...], _Start] = {(NULL,): null, (NULL_LIKE,): null_like, (OURS,): _samestep}
+    if kind is not JOB:  # for which no policies are written here
+        return {(NONE,): _none, **webhooks}
+    return {
+        (NONE,): _none,
+        (NATIVE,): _native,
+        (GATEKEEPER,): _gatekeeper,
+        (KYVERNO, KYVERNO_TYPED): _kyverno,
+        **webhooks,
+        **{(name,): _samestep_of(nodes) for nodes, name in OURS_OF.items()},
+    }
+
+
+_Start = Callable[[ControlPlane, Path], list[Engine]]
+
+
 def _none(cluster: ControlPlane, _: Path) -> list[Engine]:
-    _namespace(cluster, "bench-none")
-    return [Engine(NONE, "bench-none")]
+    return [Engine(NONE, _namespace(cluster, "bench-none"))]
 
 
 def _native(cluster: ControlPlane, _: Path) -> list[Engine]:
     namespace = _namespace(cluster, "bench-native")
-    constraints = {"namespaceSelector": _only(namespace), "resourceRules": [_JOBS]}
+    constraints = {"namespaceSelector": _only(namespace), "resourceRules": [JOB.rule]}
     cluster.apply(
         {
             "apiVersion": _POLICY,
@@ -100,47 +145,87 @@ def _native(cluster: ControlPlane, _: Path) -> list[Engine]:
             },
         )
 
-    return [Engine("native policy", namespace, prepare=prepare)]
+    return [Engine(NATIVE, namespace, prepare=prepare, change=("MutatingAdmissionPolicyBinding", "bench"))]
 
 
-def null_engine(cluster: ControlPlane, folder: Path) -> list[Engine]:
+def null_engine(cluster: ControlPlane, folder: Path, kind: Kind = JOB) -> list[Engine]:
     """Two null webhooks in Go: one that names a model for every job, and one that lets everything through."""
     namespace = _namespace(cluster, "bench-null")
-    patch = [{"op": "add", "path": "/spec/template/spec/nodeSelector", "value": {KEY: MODEL}}]
-    started = time.monotonic()
-    mutating = _start_null(cluster, folder, "null-mutating", f"-patch={json.dumps(patch)}")
-    cluster.apply(_configuration("Mutating", "null", namespace, mutating))
-    ready_s = time.monotonic() - started
-    validating = _start_null(cluster, folder, "null-validating")
-    return [
-        Engine(
-            "null webhook",
-            namespace,
-            ("null-mutating", "null-validating"),
-            _checking(cluster, _configuration("Validating", "null", namespace, validating)),
-            ready_s,
-        )
-    ]
+    rest = {"admissionReviewVersions": ["v1"], "failurePolicy": "Fail", "sideEffects": "None", "rules": [kind.rule]}
+
+    def configuration(which: str, client: Json) -> Json:
+        return {
+            "apiVersion": _POLICY,
+            "kind": f"{which}WebhookConfiguration",
+            "metadata": {"name": "null"},
+            "webhooks": [
+                {
+                    "name": "null.bench.samestep.dev",
+                    "clientConfig": client,
+                    "namespaceSelector": _only(namespace),
+                    **rest,
+                }
+            ],
+        }
+
+    return [_null(cluster, folder, kind, NULL, "null", namespace, configuration)]
 
 
-def _start_null(cluster: ControlPlane, folder: Path, name: str, *options: str) -> Json:
-    address = f"127.0.0.1:{free_ports(1)[0]}"
+def _null_like_ours(cluster: ControlPlane, folder: Path, kind: Kind) -> list[Engine]:
+    """The same, registered as Samestep is: with the conditions by which the API server sends only what is for it."""
+    namespace = _namespace(cluster, "bench-null-like")
+    ours = {one["kind"]: one for one in yaml.safe_load_all((MANIFESTS / "webhooks.yaml").read_text("utf-8"))}
+
+    def configuration(which: str, client: Json) -> Json:
+        mine = _limited(ours[f"{which}WebhookConfiguration"], namespace)
+        hooks = [hook | {"clientConfig": client} for hook in mine["webhooks"]]
+        return mine | {"metadata": {"name": "null-like"}, "webhooks": hooks}
+
+    return [_null(cluster, folder, kind, NULL_LIKE, "null-like", namespace, configuration)]
+
+
+def _null(
+    cluster: ControlPlane,
+    folder: Path,
+    kind: Kind,
+    name: str,
+    process: str,
+    namespace: str,
+    configuration: Callable[[str, Json], Json],
+) -> Engine:
+    patch = [{"op": "add", "path": f"{place}/nodeSelector", "value": {KEY: MODEL}} for place in kind.pod_specs]
+    names = (f"{process}-mutating", f"{process}-validating")
+    mutating, ready_s = _start_null(cluster, folder, names[0], f"-patch={json.dumps(patch)}")
+    validating, _ = _start_null(cluster, folder, names[1])
+    cluster.apply(configuration("Mutating", mutating))
+    return Engine(name, namespace, names, _checking(cluster, configuration("Validating", validating)), ready_s)
+
+
+def _start_null(cluster: ControlPlane, folder: Path, name: str, *options: str) -> tuple[Json, float]:
+    port = free_ports(1)[0]
     ca, *pair = self_signed(["127.0.0.1"])
     files = [folder / f"{name}.{end}" for end in ("crt", "key")]
     for file, content in zip(files, pair, strict=True):
         file.write_bytes(content)
     cert, key = files
+    started = time.monotonic()
     cluster.processes.start(
-        name, [artifact("nullwebhook"), f"-address={address}", f"-cert={cert}", f"-key={key}", *options]
+        name, [artifact("nullwebhook"), f"-address=127.0.0.1:{port}", f"-cert={cert}", f"-key={key}", *options]
     )
-    return {"url": f"https://{address}/", "caBundle": base64.b64encode(ca).decode()}
+    cluster.processes.wait(name, lambda: _listens(port))
+    ready_s = time.monotonic() - started
+    return {"url": f"https://127.0.0.1:{port}/", "caBundle": base64.b64encode(ca).decode()}, ready_s
+
+
+def _listens(port: int) -> bool:
+    with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+        return True
+    return False
 
 
 def _gatekeeper(cluster: ControlPlane, _: Path) -> list[Engine]:
     namespace = _namespace(cluster, "bench-gatekeeper")
-    started = time.monotonic()
-    mutating, validating = start_gatekeeper(cluster)
-    ready_s = time.monotonic() - started
+    (mutating, validating), ready_s = start_gatekeeper(cluster)
     assign = {
         "apiVersion": "mutations.gatekeeper.sh/v1",
         "kind": "Assign",
@@ -184,15 +269,13 @@ violation[{{"msg": "no model"}}] {{ not input.review.object.spec.template.spec.n
             _limited(validating, namespace),
         )
 
-    return [Engine("Gatekeeper", namespace, ("gatekeeper",), prepare, ready_s)]
+    return [Engine(GATEKEEPER, namespace, ("gatekeeper",), prepare, ready_s, _mutating("gatekeeper"))]
 
 
 def _kyverno(cluster: ControlPlane, _: Path) -> list[Engine]:
     """Its two ways of writing policies, in turn: its webhooks go by one selector of namespaces for both."""
     namespace = _namespace(cluster, "bench-kyverno")
-    started = time.monotonic()
-    start_kyverno(cluster, _only(namespace))
-    ready_s = time.monotonic() - started
+    ready_s = start_kyverno(cluster, _only(namespace))
     change = {"mutate": {"patchStrategicMerge": {"spec": {"template": {"spec": {"nodeSelector": {KEY: MODEL}}}}}}}
     pattern = {"spec": {"template": {"spec": {"nodeSelector": {KEY: "?*"}}}}}
     check = {"validate": {"failureAction": "Enforce", "message": "no model", "pattern": pattern}}
@@ -213,14 +296,15 @@ def _kyverno(cluster: ControlPlane, _: Path) -> list[Engine]:
 
         return prepare
 
-    return [
-        Engine("Kyverno ClusterPolicy", namespace, ("kyverno",), only(classic, typed), ready_s),
-        Engine("Kyverno MutatingPolicy", namespace, ("kyverno",), only(typed, classic), ready_s, alone=True),
-    ]
+    kyverno = Engine(KYVERNO, namespace, ("kyverno",), only(classic, typed), ready_s, ("ClusterPolicy", "bench-change"))
+    as_typed = replace(
+        kyverno, name=KYVERNO_TYPED, prepare=only(typed, classic), change=("MutatingPolicy", "bench"), alone=True
+    )
+    return [kyverno, as_typed]
 
 
 def _typed_policy(kind: str, does: Json) -> Json:
-    constraints = {"resourceRules": [_JOBS]}
+    constraints = {"resourceRules": [JOB.rule]}
     autogen: Json = {"podControllers": {"controllers": []}}
     return {
         "apiVersion": "policies.kyverno.io/v1",
@@ -251,7 +335,7 @@ def _samestep(cluster: ControlPlane, folder: Path) -> list[Engine]:
     ready_s = time.monotonic() - started
     mutating, validating = (_limited(one, namespace) for one in webhook.configurations())
     cluster.apply(mutating)
-    return [Engine("samestep", namespace, ("samestep",), _checking(cluster, validating), ready_s)]
+    return [Engine(OURS, namespace, ("samestep",), _checking(cluster, validating), ready_s, _mutating("samestep"))]
 
 
 def _samestep_of(nodes: int) -> Callable[[ControlPlane, Path], list[Engine]]:
@@ -267,7 +351,7 @@ def _samestep_of(nodes: int) -> Callable[[ControlPlane, Path], list[Engine]]:
         for one in (mutating, validating):
             one["metadata"] = {"name": name}
         cluster.apply(mutating)
-        return [Engine(f"samestep, {nodes:,} nodes", namespace, (name,), _checking(cluster, validating))]
+        return [Engine(OURS_OF[nodes], namespace, (name,), _checking(cluster, validating), change=_mutating(name))]
 
     return start
 
@@ -280,20 +364,8 @@ def _checking(cluster: ControlPlane, configuration: Json) -> Callable[[bool], No
     return prepare
 
 
-def _configuration(kind: str, name: str, namespace: str, client: Json) -> Json:
-    return {
-        "apiVersion": _POLICY,
-        "kind": f"{kind}WebhookConfiguration",
-        "metadata": {"name": name},
-        "webhooks": [
-            {
-                "name": f"{name}.bench.samestep.dev",
-                "clientConfig": client,
-                "namespaceSelector": _only(namespace),
-                **_WEBHOOK,
-            }
-        ],
-    }
+def _mutating(name: str) -> tuple[str, str]:
+    return "MutatingWebhookConfiguration", name
 
 
 def _limited(configuration: Json, namespace: str) -> Json:

@@ -25,7 +25,8 @@ from controlplane.build import ControlPlaneError
 from controlplane.nodes import hard_fleet
 from controlplane.rig import ControlPlane
 from tests.bench.engines import null_engine
-from tests.bench.peers import Loader, machine
+from tests.bench.kinds import JOB
+from tests.bench.peers import Loader, Work, machine
 from tests.samples import job
 from tests.soak.faults import FAULTS, OF_THE_REPLICAS, Site
 from tests.soak.judged import AFTER_S, Line, Outcome, Run, Verdict
@@ -114,9 +115,9 @@ def saturation(cluster: ControlPlane, folder: Path) -> list[float]:
     loader = Loader(cluster, folder)
     [engine] = null_engine(cluster, folder)
     engine.prepare(True)
-    body = loader.body("null", padded(job()))
-    loader.await_in_force(engine, body)
-    turns = [loader.turn(engine, body, "", "", SATURATING, NULL_CREATES, number) for number in range(NULL_ROUNDS)]
+    work = Work("null", JOB.path("{}"), loader.body("null", padded(job())), SATURATING, NULL_CREATES)
+    loader.await_in_force(engine, work)
+    turns = [loader.turn(engine, work) for _ in range(NULL_ROUNDS)]
     if void := next((turn.void for turn in turns if turn.void), ""):
         raise ControlPlaneError(f"the null webhook: {void}")
     for kind in ("mutating", "validating"):

@@ -22,7 +22,10 @@ import (
 	"time"
 )
 
-const longest = 600 // bytes of an answer that are told
+const (
+	longest = 600 // bytes of an answer that are told
+	least   = 3   // requests that are sent whatever the time limit
+)
 
 type result struct {
 	Seconds   float64   `json:"seconds"`
@@ -57,6 +60,7 @@ func main() {
 	absent := flag.String("absent", "", "what an answer must not hold")
 	workers := flag.Int("workers", 1, "how many at a time")
 	count := flag.Int("count", 100, "how many in all")
+	limit := flag.Duration("limit", 0, "after which no more are sent, once each worker has sent some; 0: never")
 	rate := flag.Float64("rate", 0, "at most so many a second; 0: as many as there are answers")
 	plan := flag.String("plan", "", "file with what to send in turn: a JSON list of name, url and body; needs -rate")
 	find := flag.String("find", "", "with -plan: a regular expression with a group, what to tell of an answer")
@@ -93,7 +97,7 @@ func main() {
 			return took.Seconds(), string(said[:min(len(said), longest)])
 		}
 		return took.Seconds(), ""
-	}, *workers, *count, *rate)
+	}, *workers, *count, *limit, *rate)
 }
 
 func connect(pem []byte, workers int) sender {
@@ -123,7 +127,7 @@ func connect(pem []byte, workers int) sender {
 	}
 }
 
-func repeat(send func() (float64, string), workers, count int, rate float64) {
+func repeat(send func() (float64, string), workers, count int, limit time.Duration, rate float64) {
 	if _, wrong := send(); wrong != "" { // also opens the connection
 		log.Fatalf("the first answer is wrong: %s", wrong)
 	}
@@ -136,7 +140,7 @@ func repeat(send func() (float64, string), workers, count int, rate float64) {
 		done.Go(func() {
 			for {
 				turn := next.Add(1)
-				if turn > int64(count) {
+				if turn > int64(count) || limit > 0 && turn > int64(max(least, workers)) && time.Since(start) > limit {
 					return
 				}
 				if rate > 0 {
