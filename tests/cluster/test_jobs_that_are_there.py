@@ -52,3 +52,12 @@ def test_a_spread_job_is_found_where_its_pods_are_and_one_that_waits_is_told_why
     assert made.exit_code == 0, made.output
     assert b"a-secret-of-the-team" not in gzip.decompress(out.read_bytes())
     assert "SST308 runs on several GPU models" in CliRunner().invoke(main, ["explain", "--bundle", str(out)]).stdout
+
+
+@pytest.mark.parametrize("command", ["audit", "bundle job/any", "explain job/any", "fleet", "learn", "uninstall"])
+def test_who_may_see_nothing_is_told_what_was_refused(control_plane: ControlPlane, command: str) -> None:
+    done = CliRunner().invoke(main, [*command.split(), "--kubeconfig", str(control_plane.kubeconfig_for("nobody"))])
+
+    assert done.exit_code == 2, done.output
+    assert done.stdout == ""
+    assert 'forbidden: User "nobody" cannot' in done.stderr.splitlines()[-1]

@@ -87,7 +87,7 @@ def _decided(seen: Seen, named: str | None, files: tuple[Path, ...], namespace: 
         try:
             one = living(seen, named, namespace, now)
         except NotThereError as error:
-            raise click.UsageError(str(error)) from None
+            raise ClusterError(str(error)) from None
         return Subject(now, one.owned), one.explained
     documents, problems = parse_all(files)
     if problems or len(documents) != 1:

@@ -126,7 +126,7 @@ def seen_in(files: Sequence[Path], fleets: Sequence[Path], policies: Path | None
 
 def seen_live(kubeconfig: Path | None, context: str | None, policies: Path | None, *, told_of: str = "") -> Seen:
     """What a cluster holds now; a file of `policies` goes before an object of the same name. With what queues and
-    controllers say of the jobs in the namespace `told_of`. Raises ClickException."""
+    controllers say of the jobs in the namespace `told_of`. Raises ClusterError."""
     files = _files(policies)
 
     async def look(client: "Client") -> tuple[list[Document], list[Unreadable], list[Served]]:
