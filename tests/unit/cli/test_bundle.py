@@ -160,8 +160,13 @@ async def test_what_replicas_say_is_in_it(tmp_path: Path) -> None:
     out, file = tmp_path / "b.tar.gz", dump(tmp_path, pinned())
     async with running_server() as serving:
         url = f"http://127.0.0.1:{serving.server.metrics_port}/"
-        words = ("pytorchjob/ddp", "--fleet", file, "-w", out, "--url", url, "--url", "http://127.0.0.1:9")
+        words = ("pytorchjob/ddp", "--fleet", file, "-w", out, "--url", url)
         assert (await asyncio.to_thread(bundle, *words)).exit_code == 0
+        silent = await asyncio.to_thread(bundle, *words, "--url", "http://127.0.0.1:9", "--url", "localhost:9")
+    assert silent.exit_code == 2
+    assert "unreadable: http://127.0.0.1:9/metrics: 127.0.0.1:9: Connection refused\n" in silent.stderr
+    assert "unreadable: localhost:9/metrics: not a URL" in silent.stderr
+    assert "the decision made from it is the same" in silent.stdout
     files = held(out)
     assert "samestep_build_info" in files["bundle/replicas/0/metrics.txt"]
     assert "[+]handlers ok: served" in files["bundle/replicas/0/readyz.txt"]
