@@ -75,6 +75,8 @@ def audit(
         seen = seen_in(files, fleets, policies)
     else:
         seen = seen_live(kubeconfig, context, policies)
+    if namespace is not None and seen.lacks_namespace(namespace):
+        raise click.UsageError(f"there is no namespace {namespace}")
     auditor = Auditor(seen)
     jobs = [one for one in jobs_in(seen) if namespace is None or one.namespace == namespace]
     audited = [one for one in map(auditor.judge, jobs) if one is not None]
