@@ -161,10 +161,15 @@ def _policy() -> str:
             "[policies/one-model-per-job.yaml](../../policies/one-model-per-job.yaml) is the same written out. "
             "[How to teach Samestep your own kind](../how-to/teach-a-kind.md) shows an entry of `kinds`.",
         ),
-        _kind(AcceleratorPool, "Nothing reads pools yet, neither as files nor as custom resources."),
+        _kind(
+            AcceleratorPool,
+            "Custom resources, and files beside policies. "
+            "[How to set up a pool for each vendor](../how-to/pools-per-vendor.md) shows some.",
+        ),
         _kind(
             TrainingPolicyException,
-            "Namespaced. Nothing reads exceptions yet, neither as files nor as custom resources.",
+            "Namespaced. Custom resources, and files beside policies. A policy takes none unless it says "
+            "`exceptions: Allowed`.",
         ),
         _kind(
             Accelerator,
