@@ -379,7 +379,8 @@ def _moves(job: TrainingJob, entry: Workload, explained: Explained) -> Iterator[
     elif job.selector_only and not job.started:
         yield "while it is suspended, nodeSelector and tolerations may be changed, and affinity not"
     elif job.template_fixed:
-        yield f"its pod template cannot change any more: delete {what} and create it again, without the pin"
+        without = ", without the pin" if job.record is not None else ""
+        yield f"its pod template cannot change any more: delete {what} and create it again{without}"
     elif entry.template == "Free" and job.started:
         yield f"a change of its template counts for pods made from then on: change it, then delete the pods of {what}"
     else:
