@@ -88,7 +88,7 @@ def learn(
     try:
         found = asyncio.run(look())
     except AccessError as error:
-        raise ClusterError(f"no cluster to learn from: {error}") from None
+        raise ClusterError(f"no cluster to ask: {error}") from None
     except (StatusError, aiohttp.ClientError, OSError, TimeoutError) as error:
         raise ClusterError(f"the API server cannot be asked: {reason(error)}") from None
     if out is not None:

@@ -55,7 +55,9 @@ def asked(kubeconfig: Path | None, context: str | None, ask: Callable[["Client"]
     from webhook.cluster.access import Access, AccessError, StatusError, reason
 
     async def look() -> Answer:
-        async with Access(kubeconfig, context).client() as client:
+        access = Access(kubeconfig, context)
+        await access.check()  # it says where nobody answers
+        async with access.client() as client:
             return await ask(client)
 
     try:

@@ -10,6 +10,11 @@ from webhook.cli.live import asked
 if TYPE_CHECKING:
     from webhook.cluster.access import Client
 
+_WITH = {
+    "namespaces": ", with all that is in it",
+    "customresourcedefinitions": ", with every object of this kind, whoever wrote it",
+}
+
 
 @click.command()
 @click.option("--kubeconfig", type=click.Path(path_type=Path), help="Which kubeconfig to use.")
@@ -52,5 +57,5 @@ async def _removed(client: "Client", only: str | None, *, crds: bool, yes: bool)
         await remove(client, found, told)
     else:
         for part in found:
-            click.echo(f"{part}, with all that is in it" if part.plural == "namespaces" else part)
+            click.echo(f"{part}{_WITH.get(part.plural, '')}")
         click.echo("nothing has been removed: --yes removes these, in this order")

@@ -183,12 +183,12 @@ def reason(error: BaseException) -> str:
     """One line of what went wrong."""
     if isinstance(error, TimeoutError):
         return "no answer in time"
-    if isinstance(error, aiohttp.ClientConnectorError):
-        failed = error.os_error
-        code = failed.errno or 0  # of the resolver's errors it is negative
-        told = os.strerror(code) if code > 0 else failed.strerror or str(failed)
-        return f"{error.host}:{error.port}: {' '.join(told.split())[:_LONGEST]}"
-    text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    failed = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
+    # A resolver and TLS have numbers of their own.
+    if isinstance(failed, ConnectionError) and failed.errno:
+        text = os.strerror(failed.errno)
+    else:
+        text = failed.strerror if isinstance(failed, OSError) and failed.strerror else str(failed)
     return " ".join(text.split())[:_LONGEST] or type(error).__name__
 
 
