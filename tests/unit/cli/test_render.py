@@ -156,6 +156,11 @@ def test_fail_closed_asks_about_the_same_as_the_base_does() -> None:
     assert asked("fail-closed") == asked("own-certificates")
 
 
+def test_how_to_install_says_when_to_take_which_overlay() -> None:
+    page = (ROOT / "docs" / "how-to" / "install.md").read_text("utf-8")
+    assert sorted(re.findall(r"^\| `([a-z-]+)` \|", page, re.MULTILINE)) == sorted(overlays())
+
+
 def test_observing_changes_nothing_of_a_job_that_is_pinned_else(tmp_path: Path) -> None:
     [policies] = [one["data"] for one in objects_of("observe-only") if one["kind"] == "ConfigMap"]
     for name, text in policies.items():
