@@ -132,7 +132,8 @@ def _cli() -> str:
     return page(
         "webhook/cli",
         "# Command line",
-        "Exit status of every command: 0 it worked, 2 wrong usage or input that could not be read; 1 where "
+        "Exit status of every command: 0 it worked, 2 wrong usage, input that could not be read or a cluster that does "
+        "not answer; 1 where "
         "`samestep check` denies a job, `samestep audit` finds one, `samestep test` is not as expected, "
         "`samestep lint` finds an error, or what `samestep bundle` wrote is decided otherwise than the live job. "
         "As a plugin of kubectl the program is `kubectl samestep`.",
