@@ -21,7 +21,7 @@ from tests.samples import Json, pod, pytorchjob
 from webhook.cluster.registration import fail_closed, webhook_configurations
 from webhook.server.certificates import self_signed
 
-BREAK_GLASS = ("delete", "mutatingwebhookconfiguration,validatingwebhookconfiguration", "samestep")
+BREAK_GLASS = ("delete", "validatingwebhookconfiguration,mutatingwebhookconfiguration", "samestep")
 
 
 @pytest.fixture(scope="module", autouse=True)
