@@ -4,10 +4,12 @@ They hold what the code says, in the order in which it says it: no time, no vers
 """
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from importlib.resources import files
+from pathlib import Path
 from typing import Any, Final
 
 import click
@@ -55,6 +57,7 @@ from webhook.server.certificates import self_signed
 from webhook.server.metrics import Metrics
 from webhook.server.tls import ServingCertificate
 
+_ALERTS = Path(__file__).parents[1] / "manifests" / "components" / "monitoring" / "rules.yaml"
 _COLUMNS = 100
 _LONGEST_PATTERN = 60
 
@@ -63,6 +66,7 @@ def pages() -> dict[str, str]:
     """Every generated page by its path below docs/reference."""
     return {
         "accelerators.md": _accelerators(),
+        "alerts.md": _alerts(),
         "cli.md": _cli(),
         **_codes(Language.EN),
         **_codes(Language.KO),
@@ -128,7 +132,8 @@ def _cli() -> str:
     return page(
         "webhook/cli",
         "# Command line",
-        "Exit status of every command: 0 it worked, 2 wrong usage or input that could not be read; 1 where "
+        "Exit status of every command: 0 it worked, 2 wrong usage, input that could not be read or a cluster that does "
+        "not answer; 1 where "
         "`samestep check` denies a job, `samestep audit` finds one, `samestep test` is not as expected, "
         "`samestep lint` finds an error, or what `samestep bundle` wrote is decided otherwise than the live job. "
         "As a plugin of kubectl the program is `kubectl samestep`.",
@@ -157,10 +162,15 @@ def _policy() -> str:
             "[policies/one-model-per-job.yaml](../../policies/one-model-per-job.yaml) is the same written out. "
             "[How to teach Samestep your own kind](../how-to/teach-a-kind.md) shows an entry of `kinds`.",
         ),
-        _kind(AcceleratorPool, "Nothing reads pools yet, neither as files nor as custom resources."),
+        _kind(
+            AcceleratorPool,
+            "Custom resources, and files beside policies. "
+            "[How to set up a pool for each vendor](../how-to/pools-per-vendor.md) shows some.",
+        ),
         _kind(
             TrainingPolicyException,
-            "Namespaced. Nothing reads exceptions yet, neither as files nor as custom resources.",
+            "Namespaced. Custom resources, and files beside policies. A policy takes none unless it says "
+            "`exceptions: Allowed`.",
         ),
         _kind(
             Accelerator,
@@ -482,6 +492,33 @@ def _metrics() -> str:
         "At `/metrics` of the port for metrics (9090), in the text format of Prometheus. No label holds the name of a "
         "job, a namespace or a user. Gauges are read at the moment of the scrape.",
         table(("metric", "type", "labels", "meaning"), map(_metric, families)),
+    )
+
+
+def _alerts() -> str:
+    manifest = yaml.safe_load(_ALERTS.read_text("utf-8"))
+    rules = [rule for group in manifest["spec"]["groups"] for rule in group["rules"]]
+    return page(
+        "manifests/components/monitoring/rules.yaml",
+        "# Alerts",
+        "Part of the overlay and of the component `monitoring`, for the operator of Prometheus; without it, "
+        "[the same rules](../../manifests/components/monitoring/rules.yaml) are below `spec`. Those on "
+        "`apiserver_admission_webhook_…` are silent where Prometheus does not scrape the API server: it alone knows of "
+        "calls that never arrived. [Troubleshooting](../how-to/troubleshoot.md) goes on from there.",
+        table(("alert", "severity", "after", "meaning"), map(_alert, rules)),
+        *(f"## {rule['alert']}\n\n```promql\n{rule['expr']}\n```" for rule in rules),
+    )
+
+
+def _alert(rule: Mapping[str, Any]) -> tuple[str, ...]:
+    told = rule["annotations"]
+    summary = re.sub(r"{{ *\$labels\.(\w+) *}}", r"*\1*", told["summary"])
+    summary = re.sub(r"{{ *\$value.*?}}", "*n*", summary)
+    return (
+        f"[{rule['alert']}](#{rule['alert'].lower()})",
+        rule["labels"]["severity"],
+        rule.get("for", "at once"),
+        f"{summary}. {told['description']}",
     )
 
 

@@ -1,6 +1,7 @@
 """Clusters with jobs and pods that run on them, as `kubectl get -A -o yaml` has them."""
 
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -55,3 +56,55 @@ def dump(folder: Path, *objects: Json | list[Json], nodes: list[Json] | None = N
     file = folder / "dump.yaml"
     file.write_text(yaml.safe_dump_all([*(demo_nodes() if nodes is None else nodes), *flat]))
     return file
+
+
+PLANTED = 21
+"""So many secrets `planted` takes."""
+
+
+def planted(secrets: Iterator[str]) -> list[Json]:
+    """A job, its pod and others with secrets in all places where people put them."""
+    container = pod(gpus=4)["containers"][0]
+    container |= {
+        "command": ["sh", "-c", f"export HF_TOKEN={next(secrets)}; torchrun train.py --wandb-key {next(secrets)}"],
+        "args": [
+            *("--hub-token", next(secrets), f"--api_key={next(secrets)}", f"DB_PASSWORD={next(secrets)}"),
+            *(f"https://ada:{next(secrets)}@example.com/x", f'-H "Authorization: Bearer {next(secrets)}"'),
+            f'{{"client_secret": "{next(secrets)}"}}',
+        ],
+        "env": [
+            {"name": "WANDB_API_KEY", "value": next(secrets)},
+            {"name": "ANYTHING", "value": next(secrets)},
+            {"name": "REFERRED", "value": next(secrets)},
+        ],
+        "livenessProbe": {"httpGet": {"port": 1, "httpHeaders": [{"name": "X", "value": next(secrets)}]}},
+    }
+    container["args"].append("--run=$(REFERRED)")
+    volume = {"name": "v", "csi": {"driver": "d", "volumeAttributes": {"mount": next(secrets)}}}
+    spec = {"containers": [container], "volumes": [volume]}
+    made = pytorchjob(spec, workers=2, memory_per_device="20Gi")
+    made["metadata"]["annotations"] |= {
+        "kubectl.kubernetes.io/last-applied-configuration": json.dumps({"x": next(secrets)}),
+        "notes": next(secrets),
+    }
+    made["metadata"]["managedFields"] = [{"fieldsV1": {next(secrets): {}}}]
+    made["status"] = {
+        "startTime": "2027-01-01T00:00:00Z",
+        "conditions": [{"type": "Created", "message": next(secrets)}],
+    }
+    running_pod = owned_pod(made, "ddp-0", SMALL[0])
+    running_pod["spec"]["containers"][0]["env"] = [{"name": "S", "value": next(secrets)}]
+    secret = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": "s", "namespace": "team-a"},
+        "stringData": {"token": next(secrets)},
+    }
+    config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"a": next(secrets)}}
+    runtime = {
+        "apiVersion": "trainer.kubeflow.org/v1alpha1",
+        "kind": "ClusterTrainingRuntime",
+        "metadata": {"name": "torch"},
+        "spec": {"template": {"spec": {"x": {"env": [{"name": "A", "value": next(secrets)}]}}}},
+    }
+    return [made, running_pod, secret, config, runtime]

@@ -15,12 +15,13 @@ from controlplane.api import ApiError
 from controlplane.nodes import H100, gpu_node
 from controlplane.nodes import demo_fleet as demo_nodes
 from controlplane.rig import ControlPlane, free_ports
+from demo.serving import ROOT
 from tests.cluster.team import Team
 from tests.samples import Json, pod, pytorchjob
 from webhook.cluster.registration import fail_closed, webhook_configurations
 from webhook.server.certificates import self_signed
 
-BREAK_GLASS = ("delete", "mutatingwebhookconfiguration,validatingwebhookconfiguration", "samestep")
+BREAK_GLASS = ("delete", "validatingwebhookconfiguration,mutatingwebhookconfiguration", "samestep")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -85,6 +86,7 @@ def test_only_new_training_jobs_are_blocked_and_one_command_ends_it(control_plan
         told = team.refused(blocked)
         assert "failed calling webhook" in told
         assert "connection refused" in told
+    _the_api_server_counts_what_alerts_are_on(control_plane)
 
     _everything_without_accelerators_goes_on(team)
     _jobs_from_before_go_on_to_their_end(team)
@@ -102,6 +104,22 @@ def test_a_namespace_with_training_jobs_in_it_is_deleted_to_the_end(control_plan
     team.kubectl("delete", "namespace", team.namespace, "--timeout=90s")
     assert team.kubectl("get", "namespace", team.namespace, check=False).returncode == 1
     control_plane.create_namespace(team.namespace)
+
+
+def _the_api_server_counts_what_alerts_are_on(control_plane: ControlPlane) -> None:
+    """What manifests/components/monitoring/rules.yaml asks of it, by these names and labels."""
+    rules = (ROOT / "manifests" / "components" / "monitoring" / "rules.yaml").read_text()
+    counted = control_plane.kubectl("get", "--raw", "/metrics").stdout
+    for metric, labels in (
+        ("apiserver_admission_webhook_fail_open_count", ['name="jobs.batch.pin.samestep.dev"']),
+        (
+            "apiserver_admission_webhook_rejection_count",
+            ['name="jobs.batch.check.samestep.dev"', 'error_type="calling_webhook_error"'],
+        ),
+    ):
+        assert metric in rules
+        lines = [line for line in counted.splitlines() if line.startswith(f"{metric}{{")]
+        assert any(all(label in line for label in labels) for line in lines), metric
 
 
 def _everything_without_accelerators_goes_on(team: Team) -> None:

@@ -52,3 +52,30 @@ def test_a_spread_job_is_found_where_its_pods_are_and_one_that_waits_is_told_why
     assert made.exit_code == 0, made.output
     assert b"a-secret-of-the-team" not in gzip.decompress(out.read_bytes())
     assert "SST308 runs on several GPU models" in CliRunner().invoke(main, ["explain", "--bundle", str(out)]).stdout
+
+
+def test_who_may_see_a_namespace_alone_is_told_of_a_job_in_it_what_stands_there(team: Team) -> None:
+    team.kubectl("create", "serviceaccount", "dev")
+    team.kubectl("create", "rolebinding", "dev", "--clusterrole=edit", f"--serviceaccount={team.namespace}:dev")
+    team.apply(job(spread_pod(gpus=4), name="waits"))
+    team.kubectl("wait", "pods", "-l", "job-name=waits", "--for=condition=PodScheduled=false", "--timeout=60s")
+    dev = team.cluster.kubeconfig_for(f"system:serviceaccount:{team.namespace}:dev")
+
+    told = CliRunner().invoke(main, ["explain", "job/waits", "-n", team.namespace, "--kubeconfig", str(dev)])
+
+    assert told.exit_code == 2
+    assert "State: Pending" in told.stdout
+    assert "no nodes available to schedule pods" in told.stdout
+    assert "you may not list nodes" in told.stdout
+    assert "Verdict:" not in told.stdout
+    assert f"unreadable: /api/v1/pods: only those of namespace {team.namespace} may be listed" in told.stderr
+
+
+@pytest.mark.parametrize("command", ["audit", "bundle job/any", "explain job/any", "fleet", "learn", "uninstall"])
+def test_who_may_see_nothing_is_told_what_was_refused(control_plane: ControlPlane, command: str) -> None:
+    done = CliRunner().invoke(main, [*command.split(), "--kubeconfig", str(control_plane.kubeconfig_for("nobody"))])
+
+    assert done.exit_code == 2, done.output
+    assert done.stdout == ""
+    refused = "among what may be listed of" if "explain" in command else 'forbidden: User "nobody" cannot'
+    assert refused in done.stderr.splitlines()[-1]

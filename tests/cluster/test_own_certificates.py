@@ -181,8 +181,8 @@ def test_no_job_is_refused_while_all_of_it_is_removed(
 
     nothing = "there is nothing of Samestep in this cluster"
     expected = [
-        "mutatingwebhookconfigurations/samestep",
         "validatingwebhookconfigurations/samestep",
+        "mutatingwebhookconfigurations/samestep",
         "deployments/samestep in samestep-system",
         "services/samestep in samestep-system",
         "secrets/samestep-certificates in samestep-system",

@@ -112,7 +112,7 @@ def test_an_upgrade_refuses_no_job_and_loses_no_object_and_neither_does_removal(
 def uninstall(plane: ControlPlane) -> None:
     command = [sys.executable, "-m", "webhook.cli", "uninstall", f"--kubeconfig={plane.kubeconfig}", "--crds", "--yes"]
     told = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
-    assert told[0] == "mutatingwebhookconfigurations/samestep removed"
+    assert told[0] == "validatingwebhookconfigurations/samestep removed"
     assert "customresourcedefinitions/trainingpolicies.samestep.dev removed" in told
     definitions = plane.api.get("/apis/apiextensions.k8s.io/v1/customresourcedefinitions")["items"]
     assert not [one for one in definitions if one["spec"]["group"] == "samestep.dev"]

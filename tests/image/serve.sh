@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # `samestep` of the image that build.sh has built, as a pod of manifests/base would run it: as its own user, without
-# capabilities, and with nothing that it can write but /tmp. Takes the place of `python -m webhook.cli` where
+# capabilities, and with no file that it can write but the one of --ca-out. Takes the place of `python -m webhook.cli` where
 # SAMESTEP_SERVER names this file (demo/serving.py). As root.
 set -euo pipefail
 store=${SAMESTEP_IMAGES:-${XDG_CACHE_HOME:-$HOME/.cache}/samestep/images}
@@ -19,16 +19,16 @@ for option in "$@"; do
       cp "${option#*=}" "$exchange/kubeconfig"
       authority=$(sed -n 's/.*"certificate-authority": "\(.*\)".*/\1/p' "$exchange/kubeconfig")
       cp "$authority" "$exchange/authority.crt"
-      sed -i "s|$authority|/tmp/exchange/authority.crt|" "$exchange/kubeconfig"
-      options+=(--kubeconfig=/tmp/exchange/kubeconfig)
+      sed -i "s|$authority|/mnt/authority.crt|" "$exchange/kubeconfig"
+      options+=(--kubeconfig=/mnt/kubeconfig)
       ;;
     --fleet=*)
       cp "${option#*=}" "$exchange/fleet.json"
-      options+=(--fleet=/tmp/exchange/fleet.json)
+      options+=(--fleet=/mnt/fleet.json)
       ;;
     --ca-out=*)
       certificate=${option#*=}
-      options+=(--ca-out=/tmp/exchange/out/ca.pem)
+      options+=(--ca-out=/mnt/out/ca.pem)
       ;;
     *) options+=("$option") ;;
   esac
@@ -44,9 +44,7 @@ export root exchange
 exec unshare --mount sh -c '
   mount --bind "$root" "$root"
   mount --bind -o ro,remount "$root"
-  mount -t tmpfs -o size=1m,mode=1777 tmpfs "$root/tmp"
-  mkdir "$root/tmp/exchange"
-  mount --bind "$exchange" "$root/tmp/exchange"
+  mount --bind "$exchange" "$root/mnt"
   mount -t proc proc "$root/proc"
   exec setpriv --no-new-privs chroot --userspec=65532:65532 --groups= "$root" /opt/samestep/bin/samestep "$@"
 ' sh "${options[@]}"

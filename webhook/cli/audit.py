@@ -77,6 +77,8 @@ def audit(
         seen = seen_live(kubeconfig, context, policies)
     auditor = Auditor(seen)
     jobs = [one for one in jobs_in(seen) if namespace is None or one.namespace == namespace]
+    if namespace is not None and not jobs and seen.lacks_namespace(namespace):
+        raise click.UsageError(f"there is no namespace {namespace}")
     audited = [one for one in map(auditor.judge, jobs) if one is not None]
     if output == "table":
         _show(audited, shows_all=shows_all)

@@ -10,7 +10,7 @@ import click
 from webhook.cli import bundling
 from webhook.cli.bundling import Subject, opened, told, written
 from webhook.cli.documents import parse_all
-from webhook.cli.living import NotThereError, living
+from webhook.cli.living import living
 from webhook.cli.options import files_option, policies_option
 from webhook.cli.reading import Explained, Reader
 from webhook.cli.requests import request_of
@@ -20,6 +20,10 @@ from webhook.intake.admission import NotAReview
 
 _ASKED = ("/metrics", "/readyz?verbose")
 _WAITS_S = 5
+
+
+class NoAnswerError(Exception):
+    """A replica that says nothing; the message says why."""
 
 
 @click.command()
@@ -69,26 +73,23 @@ def bundle(
         raise click.UsageError("--fleet, or a cluster: one of them")
     seen = seen_in(fleets, [], policies) if fleets else seen_live(kubeconfig, context, policies)
     subject, explained = _decided(seen, named, files, namespace)
-    beside = dict(_of_replicas(urls))
+    beside, silent = _of_replicas(urls)
     made = bundling.bundle(seen, subject, explained.review, beside)
     try:
         written(made, path)
     except OSError as error:
         raise click.UsageError(f"{path}: {error.strerror or 'cannot be written'}") from None
-    for problem in seen.problems:
+    for problem in (*seen.problems, *silent):
         click.echo(f"unreadable: {problem}", err=True)
     same = _again(path) == (told(explained.review) if explained.review else None)
     click.echo(f"{path}: {len(made)} files; the decision made from it {'is the same' if same else 'is another one'}")
-    ctx.exit(2 if seen.problems else 0 if same else 1)
+    ctx.exit(2 if seen.problems or silent else 0 if same else 1)
 
 
 def _decided(seen: Seen, named: str | None, files: tuple[Path, ...], namespace: str) -> tuple[Subject, Explained]:
     now = time.time()
     if named is not None:
-        try:
-            one = living(seen, named, namespace, now)
-        except NotThereError as error:
-            raise click.UsageError(str(error)) from None
+        one = living(seen, named, namespace, now)
         return Subject(now, one.owned), one.explained
     documents, problems = parse_all(files)
     if problems or len(documents) != 1:
@@ -110,15 +111,25 @@ def _again(path: Path) -> object:
     return told(explained.review) if explained.review else None
 
 
-def _of_replicas(urls: Iterable[str]) -> Iterable[tuple[str, str]]:
+def _of_replicas(urls: Iterable[str]) -> tuple[dict[str, str], list[str]]:
+    """What they say, by name of the file, and who did not answer."""
+    said: dict[str, str] = {}
+    silent: list[str] = []
     for number, url in enumerate(urls):
         for path in _ASKED:
-            name = path.strip("/").partition("?")[0]
-            yield f"replicas/{number}/{name}.txt", asyncio.run(_got(f"{url.rstrip('/')}{path}"))
+            name = f"replicas/{number}/{path.strip('/').partition('?')[0]}.txt"
+            try:
+                said[name] = asyncio.run(_got(f"{url.rstrip('/')}{path}"))
+            except NoAnswerError as error:
+                said[name] = f"no answer: {error}\n"
+                silent.append(f"{url}{path}: {error}")
+    return said, silent
 
 
 async def _got(url: str) -> str:
     import aiohttp  # half a second, which commands that read files do without
+
+    from webhook.cluster.access import reason
 
     try:
         async with (
@@ -126,5 +137,7 @@ async def _got(url: str) -> str:
             session.get(url) as answer,
         ):
             return await answer.text()
+    except (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError):
+        raise NoAnswerError("not a URL, as http://localhost:9090 is") from None
     except (aiohttp.ClientError, ValueError, TimeoutError, OSError) as error:
-        return f"no answer: {type(error).__name__}\n"
+        raise NoAnswerError(reason(error)) from None

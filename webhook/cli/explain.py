@@ -131,9 +131,10 @@ def _explain_living(
 ) -> None:
     try:
         one = living(seen, named, namespace, now)
-    except NotThereError as error:
-        click.echo(f"Error: {error}", err=True)
-        ctx.exit(2)
+    except NotThereError:
+        for problem in seen.problems:
+            click.echo(f"unreadable: {problem}", err=True)
+        raise
     source = one.owned.document.source
     if output == "text":
         show_living(one)

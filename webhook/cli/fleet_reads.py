@@ -35,7 +35,7 @@ def read_files(
 def read_live(
     kubeconfig: Path | None, context: str | None, labels: tuple[str, ...] = (), ours: Sequence[Document] = ()
 ) -> FleetRead:
-    """The fleet of a cluster as it is now; a file goes before an object of the same name. Raises ClickException."""
+    """The fleet of a cluster as it is now; a file goes before an object of the same name. Raises ClusterError."""
     found = list_live(kubeconfig, context, (_NODES, _SLICES, _CLAIMS, _PODS, ACCELERATORS))
     pods, accelerators = found[_PODS], by_age(found[ACCELERATORS] or ())
     objects = [("", one) for one in (*(found[_NODES] or ()), *(found[_SLICES] or ()))]

@@ -14,6 +14,7 @@ from rich.table import Table
 
 from webhook.answer.wording import gib
 from webhook.catalog.accelerators import accelerators
+from webhook.cli.live import ClusterError
 from webhook.cli.options import files_from, policies_option
 from webhook.cli.output import dumped
 from webhook.model.profile import Observation, Profile
@@ -87,9 +88,9 @@ def learn(
     try:
         found = asyncio.run(look())
     except AccessError as error:
-        raise click.ClickException(str(error)) from None
+        raise ClusterError(f"no cluster to ask: {error}") from None
     except (StatusError, aiohttp.ClientError, OSError, TimeoutError) as error:
-        raise click.ClickException(f"the API server cannot be asked: {reason(error)}") from None
+        raise ClusterError(f"the API server cannot be asked: {reason(error)}") from None
     if out is not None:
         _write(found, out)
     if output == "table":

@@ -34,8 +34,10 @@ _HELD_BY = frozenset({"Workload", "PodGroup"})
 which are the job's own as its pods are."""
 
 
-class NotThereError(Exception):
+class NotThereError(click.ClickException):
     """No such job; the message says what there is."""
+
+    exit_code = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +68,9 @@ class Pinned:
 
 @dataclass(frozen=True, slots=True)
 class Living:
-    """`explained` is the decision of now, without the pin that Samestep gave where it could be taken out
-    (`without_pin`); None: the job is none of our business, or has finished."""
+    """`audited` is None where the job is none of our business, or has finished. `explained` has the decision of now,
+    without the pin that Samestep gave where it could be taken out (`without_pin`), and none where who asks may not see
+    the nodes: nothing is `found` then either."""
 
     owned: Owned
     asked_for: str
@@ -88,12 +91,14 @@ def living(seen: Seen, asked_for: str, namespace: str, now: float | None = None)
     owned = _find(seen, asked_for, namespace)
     auditor = Auditor(seen, now)
     audited = auditor.judge(owned)
+    if audited is not None and seen.blind:
+        audited = replace(audited, found=())
     job, entry = _read(owned, seen)
     request = audit_request(owned, now)
     bare = _unpinned(owned.document.object, job) if job is not None else None
     if bare is not None:
         request = replace(request, object=bare)
-    explained = Reader(auditor.without(owned, seen.world), decided=True).explained(request)
+    explained = Reader(auditor.without(owned, seen.world), decided=not seen.blind).explained(request)
     ended = finished(owned.document.object)
     return Living(
         owned=owned,
@@ -118,7 +123,7 @@ def show_living(one: Living) -> None:
         put(f"{one.asked_for} is part of it.", 2)
     put(f"State: {_state(one)}", 2)
     put(f"Pin: {_pin(one)}", 2)
-    if one.audited is not None:
+    if one.audited is not None and one.explained.review is not None:
         put(f"Pods are on: {told_landing(one.audited.landed) or 'no node, there are none'}", 2)
         if Found.MIXED in one.audited.found:
             finding = one.audited.review.decision.findings[0]
@@ -149,6 +154,8 @@ def show_living(one: Living) -> None:
     told = (
         f"Decided again now,{without} as if it were created in the cluster as it is; the room of its own pods is free. "
         "When it was created, nodes, pods and policies may have been others:"
+        if one.explained.review is not None
+        else "Not decided again, and the models of its pods are not known: you may not list nodes. What is read of it:"
     )
     click.echo("\n".join(wrapped(told, 0)))
     click.echo()
@@ -181,13 +188,19 @@ def _find(seen: Seen, asked_for: str, namespace: str) -> Owned:
     wanted = {(one.group, one.kind) for one in _kinds(seen) if kind.lower() in one.names}
     if not wanted:
         raise NotThereError(f'no kind of job is called "{kind}" here')
+    elsewhere: list[str] = []
     for owned in jobs_in(seen, ended=True):
-        if owned.namespace != namespace:
-            continue
         ours = [owned.document.object, *owned.pods, *owned.between]
         if any((_group(one), one["kind"]) in wanted and name_of(one) == name for one in ours):
-            return owned
-    raise NotThereError(f"there is no {asked_for} that can be a training job in namespace {namespace}")
+            if owned.namespace == namespace:
+                return owned
+            elsewhere.append(owned.namespace)
+    if seen.lacks_namespace(namespace):
+        told = f"there is no namespace {namespace}"
+    else:
+        where = "among what may be listed of" if seen.problems else "in"
+        told = f"there is no {asked_for} that can be a training job {where} namespace {namespace}"
+    raise NotThereError(f"{told}; there is one in {', '.join(elsewhere[:3])} (-n)" if elsewhere else told)
 
 
 @dataclass(frozen=True, slots=True)
@@ -366,7 +379,8 @@ def _moves(job: TrainingJob, entry: Workload, explained: Explained) -> Iterator[
     elif job.selector_only and not job.started:
         yield "while it is suspended, nodeSelector and tolerations may be changed, and affinity not"
     elif job.template_fixed:
-        yield f"its pod template cannot change any more: delete {what} and create it again, without the pin"
+        without = ", without the pin" if job.record is not None else ""
+        yield f"its pod template cannot change any more: delete {what} and create it again{without}"
     elif entry.template == "Free" and job.started:
         yield f"a change of its template counts for pods made from then on: change it, then delete the pods of {what}"
     else:

@@ -93,13 +93,6 @@ def _without_tokens(text: str) -> str:
     return text
 
 
-def _without_value(found: re.Match[str]) -> str:
-    if not _is_secret(found["name"]):
-        return found[0]
-    quote = found["value"][0] if found["value"][0] in "\"'" else ""
-    return f"{found['head']}{quote}{REDACTED}{quote}"
-
-
 def _metadata(value: object) -> Any:  # noqa: ANN401 - JSON
     if not isinstance(value, Mapping):
         return value

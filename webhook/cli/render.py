@@ -6,8 +6,8 @@ import yaml
 from webhook.cli.overlays import Object, overlays, rendered
 
 
-@click.command()
-@click.argument("overlay", type=click.Choice(list(overlays())))
+@click.command(epilog=f"Overlays: {', '.join(overlays())}.")
+@click.argument("overlay", metavar="OVERLAY", type=click.Choice(list(overlays())))
 @click.option("--image", help="Image of the webhook.  [default: that of the overlay]")
 def render(overlay: str, image: str | None) -> None:
     """Print the manifests of an installation, for kubectl apply.

@@ -3,7 +3,7 @@
 import json
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
+_NODES = "/api/v1/nodes"
 _OWN_GROUP = "samestep.dev"
 _OWN = ("trainingpolicies", "acceleratorpools", "trainingpolicyexceptions", "accelerators")
 _LOOKED_UP = (
@@ -100,7 +101,7 @@ class Served(NamedTuple):
 class Seen:
     """`documents` are all objects that were found, `known` what of them makes the `world`. `served` are the kinds of
     job that the cluster has; of a dump, none is known. `problems` say what could not be read. `ours` are the policies,
-    pools, exceptions and accelerators, of files too."""
+    pools, exceptions and accelerators, of files too. `blind`: who asks may not see the nodes of the cluster."""
 
     documents: tuple[Document, ...]
     world: World
@@ -108,6 +109,12 @@ class Seen:
     problems: tuple[Unreadable, ...] = ()
     served: tuple[Served, ...] = ()
     ours: tuple[Object, ...] = ()
+    blind: bool = False
+
+    def lacks_namespace(self, name: str) -> bool:
+        """Whether namespaces are known, and this one is not among them."""
+        names = {_name(one.object) for one in self.documents if _is(one, "Namespace")}
+        return bool(names) and name not in names
 
 
 def cluster_options(command: Command) -> Command:
@@ -126,7 +133,8 @@ def seen_in(files: Sequence[Path], fleets: Sequence[Path], policies: Path | None
 
 def seen_live(kubeconfig: Path | None, context: str | None, policies: Path | None, *, told_of: str = "") -> Seen:
     """What a cluster holds now; a file of `policies` goes before an object of the same name. With what queues and
-    controllers say of the jobs in the namespace `told_of`. Raises ClickException."""
+    controllers say of the jobs in the namespace `told_of`; who may see that namespace alone is told what of it can be
+    said. Raises ClusterError."""
     files = _files(policies)
 
     async def look(client: "Client") -> tuple[list[Document], list[Unreadable], list[Served]]:
@@ -134,10 +142,12 @@ def seen_live(kubeconfig: Path | None, context: str | None, policies: Path | Non
         problems: list[Unreadable] = []
         discovery = _Discovery(client)
 
-        async def take(one: Collection) -> None:
-            items = await listed(client, one)
+        async def take(one: Collection, within: str = "") -> None:
+            items, fault = await listed(client, one), "may not be listed"
             if items is None:
-                problems.append(Unreadable(one.path, "may not be listed"))
+                if within and (items := await listed(client, Collection(within, optional=True))) is not None:
+                    fault = f"only those of namespace {told_of} may be listed"
+                problems.append(Unreadable(one.path, fault))
             found.extend(Document(_place(item), item) for item in items or ())
 
         for plural in _OWN:
@@ -146,8 +156,9 @@ def seen_live(kubeconfig: Path | None, context: str | None, policies: Path | Non
         kinds = kinds_of(common(_settled(found, files).rules, Policy()))
         served = [one async for one in discovery.jobs(kinds)]
         looked_up = [one for group, plural in _LOOKED_UP if (one := await discovery.find(group, plural))]
-        for path in dict.fromkeys(one.path for one in (*looked_up, *served)):
-            await take(Collection(path, optional=path != "/api/v1/nodes"))
+        for path, one in {one.path: one for one in (*looked_up, *served)}.items():
+            within = one.path_in(told_of) if told_of else ""
+            await take(Collection(path, optional=bool(told_of) or path != _NODES), within)
         for group, plural in _TELLING if told_of else ():
             if one := await discovery.find(group, plural):
                 items = await listed(client, Collection(one.path_in(told_of), optional=True))
@@ -157,7 +168,8 @@ def seen_live(kubeconfig: Path | None, context: str | None, policies: Path | Non
         return found, problems, served
 
     found, problems, served = asked(kubeconfig, context, look)
-    return _seen(found, problems, files, tuple(served))
+    seen = _seen(found, problems, files, tuple(served))
+    return replace(seen, blind=any(one.source == _NODES for one in problems))
 
 
 def _files(policies: Path | None) -> Loaded:

@@ -1,9 +1,19 @@
 """`samestep uninstall`: all of it out of a cluster, in the order in which nothing is ever blocked."""
 
-import asyncio
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
+
+from webhook.cli.live import asked
+
+if TYPE_CHECKING:
+    from webhook.cluster.access import Client
+
+_WITH = {
+    "namespaces": ", with all that is in it",
+    "customresourcedefinitions": ", with every object of this kind, whoever wrote it",
+}
 
 
 @click.command()
@@ -11,7 +21,9 @@ import click
 @click.option("--context", help="Which context of it.")
 @click.option("--only", type=click.Choice(["webhooks"]), help="Stop the API server from asking, and no more.")
 @click.option(
-    "--crds", is_flag=True, help="Also the kinds of ours, and with them every policy, pool, exception and accelerator."
+    "--crds",
+    is_flag=True,
+    help="Also the kinds of ours, and with them every policy, pool, exception, accelerator and profile.",
 )
 @click.option("--yes", is_flag=True, help="Do it. Without, what would be removed is listed.")
 def uninstall(
@@ -28,32 +40,22 @@ def uninstall(
     """
     if only and crds:
         raise click.UsageError("--crds goes with all of it, not with --only")
-    # The clients take half a second to import; commands that read files do without them.
-    import aiohttp
+    asked(kubeconfig, context, lambda client: _removed(client, only, crds=crds, yes=yes))
 
-    from webhook.cluster.access import Access, AccessError, StatusError, reason
+
+async def _removed(client: "Client", only: str | None, *, crds: bool, yes: bool) -> None:
+    # What it imports takes half a second; commands that read files do without.
     from webhook.cluster.removal import Part, parts, remove
 
     def told(part: Part) -> None:
         click.echo(f"{part} removed")
 
-    async def go() -> None:
-        async with Access(kubeconfig, context).client() as client:
-            found = await parts(client, only_webhooks=only == "webhooks", definitions=crds)
-            if not found:
-                click.echo("there is nothing of Samestep in this cluster")
-            elif yes:
-                await remove(client, found, told)
-            else:
-                for part in found:
-                    click.echo(f"{part}, with all that is in it" if part.plural == "namespaces" else part)
-                click.echo("nothing has been removed: --yes removes these, in this order")
-
-    try:
-        asyncio.run(go())
-    except AccessError as error:
-        raise click.ClickException(f"no cluster to ask: {error}") from None
-    except StatusError as error:
-        raise click.ClickException(f"the API server refused: {error}") from None
-    except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
-        raise click.ClickException(f"the API server cannot be reached: {reason(error)}") from None
+    found = await parts(client, only_webhooks=only == "webhooks", definitions=crds)
+    if not found:
+        click.echo("there is nothing of Samestep in this cluster")
+    elif yes:
+        await remove(client, found, told)
+    else:
+        for part in found:
+            click.echo(f"{part}{_WITH.get(part.plural, '')}")
+        click.echo("nothing has been removed: --yes removes these, in this order")

@@ -183,7 +183,12 @@ def reason(error: BaseException) -> str:
     """One line of what went wrong."""
     if isinstance(error, TimeoutError):
         return "no answer in time"
-    text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    failed = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
+    # A resolver and TLS have numbers of their own.
+    if isinstance(failed, ConnectionError) and failed.errno:
+        text = os.strerror(failed.errno)
+    else:
+        text = failed.strerror if isinstance(failed, OSError) and failed.strerror else str(failed)
     return " ".join(text.split())[:_LONGEST] or type(error).__name__
 
 

@@ -57,7 +57,10 @@ class Keeper:
     ) -> None:
         self.missing: tuple[str, ...] = ()
         """Kinds of configuration of which there is none."""
-        self.repairs: Counter[tuple[str, str]] = Counter()
+        # From 0 on, so that the first rise can be seen.
+        self.repairs: Counter[tuple[str, str]] = Counter(
+            {(kind, found): 0 for kind in _PLURALS for found in ("edited", "outdated")}
+        )
         """How often each kind has been put right: `edited` where it had been right before, for the same kinds of job
         and the same authority, so that somebody has changed it; else `outdated`."""
         self._service = {"name": "samestep", "namespace": namespace}

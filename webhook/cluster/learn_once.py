@@ -64,6 +64,7 @@ async def learn_once(
 
     Raises AccessError where the cluster cannot be asked, or tells of no nodes in time.
     """
+    await access.check()
     worlds = Worlds(Policy())
     async with access.client() as client, _followed(access, worlds, files) as following:
         lookup = Lookup(access.client, following.path_of, references)
@@ -80,12 +81,13 @@ async def _followed(access: Access, worlds: Worlds, files: Loaded) -> AsyncItera
     following.start()
     try:
         async with asyncio.timeout(_WORLD_S):
-            while worlds.current is None:  # noqa: ASYNC110 (as often as it takes)
+            while worlds.current is None:
+                if (refused := worlds.problems.get("nodes")) is not None:
+                    raise AccessError(refused)
                 await asyncio.sleep(_LOOK_S)
         yield following
     except TimeoutError:
-        problems = "; ".join(worlds.problems.values()) or "the nodes were not listed in time"
-        raise AccessError(problems) from None
+        raise AccessError(next(iter(worlds.problems.values()), "the nodes were not listed in time")) from None
     finally:
         await following.stop()
 

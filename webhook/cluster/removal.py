@@ -1,12 +1,14 @@
 """What there is of us in a cluster, in the order in which it can go: nothing is ever blocked by a webhook that is dead.
 
-The API server stops asking first; who answered is removed once no API server can be about to ask any more.
+The API server stops asking first, the validating webhook before the mutating one: what is pinned no more would be
+refused. Who answered is removed once no API server can be about to ask any more.
 """
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from http import HTTPStatus
+from itertools import groupby
 from typing import Any
 
 import orjson
@@ -19,7 +21,7 @@ _SETTLE_S = 5.0
 
 _ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 _RBAC = "/apis/rbac.authorization.k8s.io/v1"
-_WEBHOOKS = (f"{_ADMISSION}/mutatingwebhookconfigurations", f"{_ADMISSION}/validatingwebhookconfigurations")
+_WEBHOOKS = (f"{_ADMISSION}/validatingwebhookconfigurations", f"{_ADMISSION}/mutatingwebhookconfigurations")
 # Replicas end a while after their Deployment. Secret and Lease go when they may not make them again.
 _REST = (
     "/apis/apps/v1/deployments",
@@ -68,16 +70,12 @@ async def remove(
     client: Client, found: list[Part], gone: Callable[[Part], None] = lambda _: None, *, settle_s: float = _SETTLE_S
 ) -> None:
     """Removes them, one after the other; `gone` is told of each. Raises StatusError."""
-    blocking = [part for part in found if _is_webhook(part)]
-    for part in blocking:
-        await _remove(client, part)
-        gone(part)
-    rest = [part for part in found if not _is_webhook(part)]
-    if blocking and rest:
-        await asyncio.sleep(settle_s)
-    for part in rest:
-        await _remove(client, part)
-        gone(part)
+    for index, (_, together) in enumerate(groupby(found, _step)):
+        if index:
+            await asyncio.sleep(settle_s)
+        for part in together:
+            await _remove(client, part)
+            gone(part)
 
 
 async def _remove(client: Client, part: Part) -> None:
@@ -110,5 +108,6 @@ async def _listed(client: Client, path: str) -> list[dict[str, Any]]:
     return [item["metadata"] for item in items]
 
 
-def _is_webhook(part: Part) -> bool:
-    return part.path.startswith(_ADMISSION)
+def _step(part: Part) -> str:
+    """What goes at once is of one step."""
+    return part.plural if part.path.startswith(_ADMISSION) else ""

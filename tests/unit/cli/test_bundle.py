@@ -5,7 +5,6 @@ import gzip
 import io
 import json
 import tarfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from click.testing import CliRunner, Result
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.dumps import LARGE, SMALL, dump, owned_pod, running
+from tests.dumps import LARGE, PLANTED, SMALL, dump, owned_pod, planted, running
 from tests.queues import flavor, local, queue, queued
 from tests.samples import Json, ask, job, patched, pod, pytorchjob
 from tests.unit.cli.folders import exception, policy, pool
@@ -160,8 +159,13 @@ async def test_what_replicas_say_is_in_it(tmp_path: Path) -> None:
     out, file = tmp_path / "b.tar.gz", dump(tmp_path, pinned())
     async with running_server() as serving:
         url = f"http://127.0.0.1:{serving.server.metrics_port}/"
-        words = ("pytorchjob/ddp", "--fleet", file, "-w", out, "--url", url, "--url", "http://127.0.0.1:9")
+        words = ("pytorchjob/ddp", "--fleet", file, "-w", out, "--url", url)
         assert (await asyncio.to_thread(bundle, *words)).exit_code == 0
+        silent = await asyncio.to_thread(bundle, *words, "--url", "http://127.0.0.1:9", "--url", "localhost:9")
+    assert silent.exit_code == 2
+    assert "unreadable: http://127.0.0.1:9/metrics: Connection refused\n" in silent.stderr
+    assert "unreadable: localhost:9/metrics: not a URL" in silent.stderr
+    assert "the decision made from it is the same" in silent.stdout
     files = held(out)
     assert "samestep_build_info" in files["bundle/replicas/0/metrics.txt"]
     assert "[+]handlers ok: served" in files["bundle/replicas/0/readyz.txt"]
@@ -188,55 +192,7 @@ def test_an_archive_that_reaches_out_of_its_folder_is_refused(tmp_path: Path) ->
 
 
 WORDS = st.text("abcdefghijkmnpqrstuvwxyzABCDEFGHJKLMNPQRSTUVWXYZ23456789", min_size=16, max_size=30)
-SECRETS = st.lists(WORDS, min_size=21, max_size=21, unique=True)
-
-
-def planted(secrets: Iterator[str]) -> list[Json]:
-    """A job, its pod and others with secrets in all places where people put them."""
-    container = pod(gpus=4)["containers"][0]
-    container |= {
-        "command": ["sh", "-c", f"export HF_TOKEN={next(secrets)}; torchrun train.py --wandb-key {next(secrets)}"],
-        "args": [
-            *("--hub-token", next(secrets), f"--api_key={next(secrets)}", f"DB_PASSWORD={next(secrets)}"),
-            *(f"https://ada:{next(secrets)}@example.com/x", f'-H "Authorization: Bearer {next(secrets)}"'),
-            f'{{"client_secret": "{next(secrets)}"}}',
-        ],
-        "env": [
-            {"name": "WANDB_API_KEY", "value": next(secrets)},
-            {"name": "ANYTHING", "value": next(secrets)},
-            {"name": "REFERRED", "value": next(secrets)},
-        ],
-        "livenessProbe": {"httpGet": {"port": 1, "httpHeaders": [{"name": "X", "value": next(secrets)}]}},
-    }
-    container["args"].append("--run=$(REFERRED)")
-    volume = {"name": "v", "csi": {"driver": "d", "volumeAttributes": {"mount": next(secrets)}}}
-    spec = {"containers": [container], "volumes": [volume]}
-    made = pytorchjob(spec, workers=2, memory_per_device="20Gi")
-    made["metadata"]["annotations"] |= {
-        "kubectl.kubernetes.io/last-applied-configuration": json.dumps({"x": next(secrets)}),
-        "notes": next(secrets),
-    }
-    made["metadata"]["managedFields"] = [{"fieldsV1": {next(secrets): {}}}]
-    made["status"] = {
-        "startTime": "2027-01-01T00:00:00Z",
-        "conditions": [{"type": "Created", "message": next(secrets)}],
-    }
-    running_pod = owned_pod(made, "ddp-0", SMALL[0])
-    running_pod["spec"]["containers"][0]["env"] = [{"name": "S", "value": next(secrets)}]
-    secret = {
-        "apiVersion": "v1",
-        "kind": "Secret",
-        "metadata": {"name": "s", "namespace": "team-a"},
-        "stringData": {"token": next(secrets)},
-    }
-    config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"a": next(secrets)}}
-    runtime = {
-        "apiVersion": "trainer.kubeflow.org/v1alpha1",
-        "kind": "ClusterTrainingRuntime",
-        "metadata": {"name": "torch"},
-        "spec": {"template": {"spec": {"x": {"env": [{"name": "A", "value": next(secrets)}]}}}},
-    }
-    return [made, running_pod, secret, config, runtime]
+SECRETS = st.lists(WORDS, min_size=PLANTED, max_size=PLANTED, unique=True)
 
 
 @settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -155,6 +155,21 @@ def test_what_is_not_there_ends_with_status_2(named: str, told: str, tmp_path: P
     assert told in result.stderr
 
 
+def test_a_namespace_that_is_not_there_is_told_and_where_there_is_such_a_job(tmp_path: Path) -> None:
+    file = dump(tmp_path, pinned(), {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team-a"}})
+    elsewhere, nowhere = (explain(f"pytorchjob/{name}", "-f", file, "-n", "team-b") for name in ("ddp", "none"))
+    assert elsewhere.stderr == "Error: there is no namespace team-b; there is one in team-a (-n)\n"
+    assert nowhere.stderr == "Error: there is no namespace team-b\n"
+    audited = CliRunner().invoke(main, ["audit", "-f", str(file), "-n", "team-b"])
+    assert (audited.exit_code, audited.stderr.splitlines()[-1]) == (2, "Error: there is no namespace team-b")
+
+
+def test_a_dump_need_not_have_the_namespace_of_a_job_that_is_in_it(tmp_path: Path) -> None:
+    other = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team-b"}}
+    file = dump(tmp_path, pinned(), other)
+    assert CliRunner().invoke(main, ["audit", "-f", str(file), "-n", "team-a"]).exit_code == 0
+
+
 async def test_a_job_of_a_live_cluster_is_found_with_what_its_namespace_says_of_it(tmp_path: Path) -> None:
     objects = [*yaml.safe_load_all(dump(tmp_path, queued()).read_text())]
     paths = {

@@ -32,5 +32,5 @@ def test_what_is_wrong_is_told_before_anything_is_asked(options: list[str], told
 
 def test_without_a_cluster_there_is_nothing_to_learn_from(tmp_path: Path) -> None:
     done = CliRunner().invoke(main, ["learn", f"--kubeconfig={tmp_path / 'none'}"])
-    assert done.exit_code == 1, done.output
+    assert done.exit_code == 2, done.output
     assert "no such kubeconfig file" in done.output

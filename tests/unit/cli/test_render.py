@@ -14,6 +14,7 @@ from click.testing import CliRunner
 
 from webhook.cli import main
 from webhook.cli.overlays import overlays, rendered
+from webhook.cluster.keeper import Keeper
 from webhook.cluster.lease import LABELS
 from webhook.cluster.world import Worlds
 from webhook.model.policy import Policy
@@ -155,6 +156,11 @@ def test_fail_closed_asks_about_the_same_as_the_base_does() -> None:
     assert asked("fail-closed") == asked("own-certificates")
 
 
+def test_how_to_install_says_when_to_take_which_overlay() -> None:
+    page = (ROOT / "docs" / "how-to" / "install.md").read_text("utf-8")
+    assert sorted(re.findall(r"^\| `([a-z-]+)` \|", page, re.MULTILINE)) == sorted(overlays())
+
+
 def test_observing_changes_nothing_of_a_job_that_is_pinned_else(tmp_path: Path) -> None:
     [policies] = [one["data"] for one in objects_of("observe-only") if one["kind"] == "ConfigMap"]
     for name, text in policies.items():
@@ -173,8 +179,11 @@ def test_alerts_and_their_thresholds_are_of_metrics_that_are_there() -> None:
     rules = yaml.safe_load((ROOT / "manifests/components/monitoring/rules.yaml").read_text())
     expressions = [rule["expr"] for group in rules["spec"]["groups"] for rule in group["rules"]]
     _, cert, key = self_signed(["localhost"])
-    worlds = Worlds(Policy())
-    text = Metrics(worlds, ServingCertificate.of(cert, key), "").text().decode()
+    certificate = ServingCertificate.of(cert, key)
+    certificate.authority_expires_at = certificate.expires_at
+    metrics = Metrics(Worlds(Policy()), certificate, "")
+    metrics.keep(Keeper("", lambda: None, ""))
+    text = metrics.text().decode()
     known = {line.split()[2] for line in text.splitlines() if line.startswith("# TYPE")}
 
     used = {

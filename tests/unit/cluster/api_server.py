@@ -232,6 +232,8 @@ class ApiServer:
 
     def _discovery(self, path: str) -> web.Response:
         match path.split("/"):
+            case ["", "version"]:
+                return web.json_response({"major": "1"})
             case ["", "api", "v1"]:
                 core = [one for one in self.collections if one.startswith("/api/v1/")]
                 return web.json_response({"resources": [{"name": one.rpartition("/")[2]} for one in core]})

@@ -1,13 +1,16 @@
 """Configuration and credentials."""
 
 import base64
+import errno
 import json
+import socket
+import ssl
 from pathlib import Path
 
 import pytest
 
 from tests.samples import Json
-from webhook.cluster.access import Access, AccessError
+from webhook.cluster.access import Access, AccessError, reason
 from webhook.server.certificates import self_signed
 
 
@@ -67,3 +70,17 @@ async def test_in_a_pod_its_own_account_is_used(monkeypatch: pytest.MonkeyPatch)
 
     with pytest.raises(AccessError, match="the pod's service account: "):
         await Access().for_kopf()
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (ConnectionRefusedError(errno.ECONNREFUSED, "Connect call failed ('127.0.0.1', 1)"), "Connection refused"),
+        (ssl.SSLCertVerificationError(1, "certificate verify failed"), "certificate verify failed"),
+        (socket.gaierror(socket.EAI_NONAME, "Name or service not known"), "Name or service not known"),
+        (TimeoutError(), "no answer in time"),
+        (ValueError("over\ntwo lines"), "over two lines"),
+    ],
+)
+def test_what_went_wrong_is_told_in_a_line(error: Exception, told: str) -> None:
+    assert reason(error) == told

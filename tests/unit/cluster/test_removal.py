@@ -46,8 +46,8 @@ async def test_webhooks_go_first_then_who_answers_and_the_namespace_last(cluster
         await remove(client, await parts(client, only_webhooks=False, definitions=False), gone.append, settle_s=0)
 
     assert [part.plural for part in gone] == [
-        "mutatingwebhookconfigurations",
         "validatingwebhookconfigurations",
+        "mutatingwebhookconfigurations",
         "deployments",
         "clusterrolebindings",
         "clusterroles",
@@ -73,7 +73,7 @@ async def test_definitions_go_when_asked_for_and_last(cluster: tuple[ApiServer, 
 async def test_the_webhooks_alone_can_go(cluster: tuple[ApiServer, Access]) -> None:
     api, access = cluster
     async with access.client() as client:
-        await remove(client, await parts(client, only_webhooks=True, definitions=False))
+        await remove(client, await parts(client, only_webhooks=True, definitions=False), settle_s=0)
     assert len(left(api)) == len(THERE) - 2
 
 

@@ -6,6 +6,8 @@ import logging
 import pytest
 from aiohttp.http_exceptions import BadHttpMessage
 
+from tests.dumps import PLANTED, planted
+from tests.unit.server.conftest import Serve, admission_review
 from webhook.server.logs import configure_logs
 
 
@@ -57,3 +59,30 @@ def test_what_is_no_http_is_told_only_when_debugging(
     lines = capsys.readouterr().err
     assert ("hunter2" in lines) == told
     assert "RuntimeError: ours" in lines
+
+
+@pytest.mark.parametrize("level", ["info", "debug"])
+async def test_no_secret_of_an_object_is_logged(serve: Serve, level: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Whatever becomes of it: decided, unreadable, no review at all, or no JSON."""
+    secrets = [f"a-secret-{number}-of-the-team" for number in range(PLANTED)]
+    made, pod, *_ = planted(iter(secrets))
+    kind = {"group": "", "version": "v1", "kind": "Pod"}
+    of_pod = admission_review(pod, kind=kind, requestKind=kind, resource={**kind, "resource": "pods"})
+    unreadable = admission_review({**made, "spec": {"pytorchReplicaSpecs": made["spec"]}})
+    update = admission_review(made, operation="UPDATE", oldObject={**made, "spec": {}})
+    serving = await serve()
+    configure_logs("json", level)
+    answers = [
+        (await serving.post(f"/admit/{stage}", body))[0]
+        for stage in ("pin", "check")
+        for body in (
+            *(admission_review(made), update, of_pod, unreadable),
+            {"kind": "AdmissionReview", "request": made},
+            json.dumps(made).encode()[:-9],
+        )
+    ]
+    told = capsys.readouterr().err
+
+    assert answers == [200, 200, 200, 200, 400, 400] * 2
+    assert told.count('"verdict"') == 8
+    assert not [one for one in secrets if one in told]
