@@ -41,7 +41,7 @@ from webhook.server.admission import Admission
 from webhook.server.certificates import self_signed
 from webhook.server.listener import Server
 from webhook.server.metrics import Metrics
-from webhook.server.tls import CertificateError, ServingCertificate
+from webhook.server.tls import CertificateError, ServingCertificate, read_in_small_buffers
 
 _log = logging.getLogger(__name__)
 _NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
@@ -80,6 +80,7 @@ class Settings:
 
 async def run(settings: Settings) -> None:
     """Serves until SIGINT or SIGTERM. Raises AccessError, CertificateError, ListenError."""
+    read_in_small_buffers()
     certificate = _certificate(settings)
     if settings.fleet is None:
         await settings.access.check()
