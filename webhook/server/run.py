@@ -40,6 +40,7 @@ from webhook.policy.settle import NO_FILES
 from webhook.server.admission import Admission
 from webhook.server.certificates import self_signed
 from webhook.server.listener import Server
+from webhook.server.memory import trimmed
 from webhook.server.metrics import Metrics
 from webhook.server.tls import CertificateError, ServingCertificate, read_in_small_buffers
 
@@ -103,7 +104,7 @@ async def run(settings: Settings) -> None:
     )
     signalled = asyncio.Event()
     _take_signals(signalled)
-    async with server:
+    async with server, trimmed():
         ports = {"port": server.port, "probe_port": server.probe_port, "metrics_port": server.metrics_port}
         _log.info("listening", extra={"facts": {**ports, "pid": os.getpid()}})
         if settings.fleet is None:
