@@ -2,7 +2,7 @@
 
 glibc keeps what was freed below something that is still in use, for ever: what a burst of connections or a list of all
 nodes took stays resident, a few MiB more with each. There is no one place after which much is free, so it is asked to
-give it back every so often: 0.4 to 1 ms each time, and about as much again for pages that are needed once more.
+give it back every so often, which takes it 0.4 to 3 ms.
 """
 
 import asyncio
