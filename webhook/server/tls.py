@@ -126,7 +126,7 @@ class ServingCertificate:
 def read_in_small_buffers() -> None:
     """From now on a TLS connection of this process, either way, reads through 32 KiB in place of asyncio's 256 KiB.
 
-    It keeps them as long as it lives, and the API server opens dozens in a burst: 300 KiB each, now 43 KiB. Bodies of
+    It keeps them as long as it lives, and the API server opens dozens in a burst: 300 KiB each, now about 50. Bodies of
     6 KiB, 100 KiB and 6 MiB cost no more CPU time; with 16 KiB, one TLS record, those of 100 KiB cost 50 µs more.
     asyncio has no other place to say so.
     """
