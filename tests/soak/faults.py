@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
+from http import HTTPStatus
 
 from cryptography import x509
 
@@ -49,7 +50,15 @@ class Site:
 
     def write(self, wanted: Json) -> None:
         """Into the cluster, in place of what is there."""
-        self.cluster.api.request("PUT", _POLICY, self.cluster.api.get(_POLICY) | {"spec": wanted["spec"]})
+        while True:
+            there = self.cluster.api.get(_POLICY)
+            try:
+                self.cluster.api.request("PUT", _POLICY, there | {"spec": wanted["spec"]})
+            except ApiError as error:
+                if error.status != HTTPStatus.CONFLICT:  # else the leader has just written its status
+                    raise
+            else:
+                return
 
     def unfinished(self, fault: str) -> None:
         """It has not come to its end, and does not count as one that took place."""

@@ -146,17 +146,12 @@ class Reflector(Generic[T]):
         listed: dict[str, T] = {}
         while path:
             try:
-                page = orjson.loads(await client.get(path, query))
+                meta = self._take_page(listed, orjson.loads(await client.get(path, query)))
             except StatusError as error:
                 if self._source.optional and error.status == HTTPStatus.NOT_FOUND:
                     path = ""
                     break
                 raise
-            kind = {"apiVersion": page.get("apiVersion"), "kind": str(page.get("kind")).removesuffix("List")}
-            for item in page["items"] or ():
-                # The API server leaves these out of the items of its own lists.
-                self._take(listed, kind | item)
-            meta = page["metadata"]
             if not meta.get("continue"):
                 self._version = meta["resourceVersion"]
                 break
@@ -217,6 +212,15 @@ class Reflector(Generic[T]):
         now = self._items.get(key)
         if now is not before:
             self._follower.changed(before, now)
+
+    def _take_page(self, listed: dict[str, T], page: Object) -> Object:
+        """Its metadata. Nobody else holds the page, which is gone before the next one is read: each is megabytes."""
+        kind = {"apiVersion": page.get("apiVersion"), "kind": str(page.get("kind")).removesuffix("List")}
+        for item in page["items"] or ():
+            # The API server leaves these out of the items of its own lists.
+            self._take(listed, kind | item)
+        meta: Object = page["metadata"]
+        return meta
 
     def _take(self, items: dict[str, T], item: Object) -> bool:
         """Puts the object in; False where it is not for us."""

@@ -40,8 +40,9 @@ from webhook.policy.settle import NO_FILES
 from webhook.server.admission import Admission
 from webhook.server.certificates import self_signed
 from webhook.server.listener import Server
+from webhook.server.memory import trimmed
 from webhook.server.metrics import Metrics
-from webhook.server.tls import CertificateError, ServingCertificate
+from webhook.server.tls import CertificateError, ServingCertificate, read_in_small_buffers
 
 _log = logging.getLogger(__name__)
 _NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
@@ -80,6 +81,7 @@ class Settings:
 
 async def run(settings: Settings) -> None:
     """Serves until SIGINT or SIGTERM. Raises AccessError, CertificateError, ListenError."""
+    read_in_small_buffers()
     certificate = _certificate(settings)
     if settings.fleet is None:
         await settings.access.check()
@@ -102,7 +104,7 @@ async def run(settings: Settings) -> None:
     )
     signalled = asyncio.Event()
     _take_signals(signalled)
-    async with server:
+    async with server, trimmed():
         ports = {"port": server.port, "probe_port": server.probe_port, "metrics_port": server.metrics_port}
         _log.info("listening", extra={"facts": {**ports, "pid": os.getpid()}})
         if settings.fleet is None:

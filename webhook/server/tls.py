@@ -6,6 +6,7 @@ import os
 import ssl
 import sys
 import tempfile
+from asyncio.sslproto import SSLProtocol
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Self
 from cryptography import x509
 
 _log = logging.getLogger(__name__)
+_READ_BYTES = 32 * 1024
 
 
 class CertificateError(Exception):
@@ -119,6 +121,16 @@ class ServingCertificate:
 
     def _hand_on(self, connection: ssl.SSLObject, *_: object) -> None:
         connection.context = self._served
+
+
+def read_in_small_buffers() -> None:
+    """From now on a TLS connection of this process, either way, reads through 32 KiB in place of asyncio's 256 KiB.
+
+    It keeps them as long as it lives, and the API server opens dozens in a burst: 300 KiB each, now about 50. Bodies of
+    6 KiB, 100 KiB and 6 MiB cost no more CPU time; with 16 KiB, one TLS record, those of 100 KiB cost 50 µs more.
+    asyncio has no other place to say so.
+    """
+    SSLProtocol.max_size = _READ_BYTES
 
 
 def _read(place: Path | bytes) -> bytes:

@@ -1,6 +1,7 @@
 """What a pod takes counts from the moment that it is seen, though a fleet that holds it comes later."""
 
 import asyncio
+import weakref
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -184,3 +185,23 @@ async def test_what_was_promised_is_found_bound_in_a_new_list(live: LiveFleet, w
     assert figures(worlds)[SMALL] == (4, 4, True)
     assert worlds.current is not None
     assert worlds.current.promises == ()
+
+
+class Ring:
+    """Only the collector frees it."""
+
+    def __init__(self) -> None:
+        self.ring = self
+
+
+async def test_what_was_there_at_one_list_and_went_after_it_is_freed_at_the_next(live: LiveFleet) -> None:
+    ring = Ring()
+    seen = weakref.ref(ring)
+    live.pods.listed({})
+    await published(live)
+    del ring
+
+    live.pods.listed({})
+    await published(live)
+
+    assert seen() is None
