@@ -8,7 +8,7 @@ from webhook.decision.landed import started
 from webhook.decision.notes import Tell, untold
 from webhook.decision.pooled import decide_pooled
 from webhook.decision.pools import lacking
-from webhook.decision.scope import Treatment, scope
+from webhook.decision.scope import Treatment, is_decided, scope
 from webhook.decision.suggest import suggest
 from webhook.decision.update import decide_update
 from webhook.decision.validate import check_created
@@ -148,14 +148,13 @@ def _ruled(request: Request, world: World) -> tuple[TrainingJob | Wrapper | Outs
 
 def _lessons(job: TrainingJob, policy: Policy, request: Request, world: World) -> Lessons:
     """What earlier runs teach of a job that is decided; of another nobody asks."""
-    if not world.profiles or scope(job, policy).treatment is Treatment.NONE or job.child_of is not None:
+    if not world.profiles or not is_decided(job, scope(job, policy)):
         return NO_LESSONS
     return lessons_of(recipe_of(job, policy.evidence), world.profiles, request.namespace, request.now)
 
 
 def _to_log(request: Request, case: Case, old: TrainingJob | None) -> tuple[Pointer, ...]:
-    ours = case.job.child_of is None and case.scope.treatment is not Treatment.NONE
-    if request.stage is not Stage.MUTATE or not ours:
+    if request.stage is not Stage.MUTATE or not is_decided(case.job, case.scope):
         return ()
     return ending_with_their_log(case.job, old, case.policy, created=request.operation == "CREATE")
 
@@ -189,7 +188,7 @@ def _decide(request: Request, case: Case, old: TrainingJob | None, world: World)
 def _of_the_job(case: Case) -> tuple[Finding, ...]:
     """What was found while reading. An annotation of ours that cannot be read denies a job in scope, and no other."""
     findings = case.job.findings
-    if not findings or (case.scope.treatment is not Treatment.NONE and case.job.child_of is None):
+    if not findings or is_decided(case.job, case.scope):
         return findings
     return tuple(replace(one, action=Action.WARN) if action_of(one) is Action.DENY else one for one in findings)
 
