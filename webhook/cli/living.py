@@ -148,8 +148,11 @@ def show_living(one: Living) -> None:
     without = " without the pin that it has," if one.without_pin else ""
     told = (
         f"Decided again now,{without} as if it were created in the cluster as it is; the room of its own pods is free. "
-        "When it was created, nodes, pods and policies may have been others:"
+        "When it was created, nodes, pods and policies may have been others"
     )
+    if one.explained.review is not None and one.explained.review.as_nobody:
+        told += "; and whoever created it may be in a group that pools or policies ask for, which is not known here"
+    told += ":"
     click.echo("\n".join(wrapped(told, 0)))
     click.echo()
 
@@ -173,6 +176,7 @@ def living_document(one: Living) -> dict[str, Any]:
         "waiting": [{"by": each.by, "pods": each.pods, "message": one_line(each.message)} for each in one.waiting],
         "moves": list(one.moves),
         "decidedWithoutPin": one.without_pin,
+        "decidedAsNobody": one.explained.review is not None and one.explained.review.as_nobody,
     }
 
 
