@@ -322,10 +322,18 @@ def _another_wish(denial: Denial) -> Iterator[Proposal]:
         return
     devices = denial.fleet.devices
     column = next((devices[role.device] for role in denial.job.device_roles if role.device in devices), None)
-    for model in _models(denial, column) if column else ():
+    models = _models(denial, column) if column else []
+    # "5090" and "rtx pro" are what people call them: what is called so is meant before what is large.
+    models.sort(key=lambda model: not _calls(wish, model))
+    for model in models:
         if wish not in (model.name, model.product):
             operations = (put((*_ANNOTATIONS, _WISH), model.name),)
             yield Proposal("model_wish", {"key": _WISH, "value": model.name}, operations)
+
+
+def _calls(wish: str, model: Model) -> bool:
+    asked, names = ("".join(filter(str.isalnum, one.casefold())) for one in (wish, f"{model.name} {model.product}"))
+    return bool(asked) and asked in names
 
 
 def _models(denial: Denial, column: DeviceColumn) -> list[Model]:
