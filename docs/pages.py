@@ -451,10 +451,11 @@ def _events() -> str:
         table(("reason", "type", "when", "message"), rows),
         "One replica writes them, the one that holds the Lease. It watches the jobs and reviews each new one again as "
         "it stands, at that moment: who created it is not known any more, so pools that are for groups, and conditions "
-        "that ask for `request.userInfo`, count as for nobody. Of several policies that match, the one that steers is "
-        f"named. A message has at most {LONGEST} bytes; where a patch is longer, it ends with `…` (the audit "
-        "annotation `would-be-patch` has more of it). A job has no second Event of the same reason, whichever replica "
-        "looks.",
+        "that ask for `request.userInfo`, count as for nobody. Where there are any, `{as_nobody}` says so: "
+        f"`{words['as_nobody']}`. A job that was given such a pool shows that, and has it. Of several policies that "
+        f"match, the one that steers is named. A message has at most {LONGEST} bytes; where a patch is longer, it ends "
+        "with `…` (the audit annotation `would-be-patch` has more of it). A job has no second Event of the same "
+        "reason, whichever replica looks.",
         "No Event is on pods and other objects that the controller of a job makes, on objects that hold jobs (a "
         "CronJob: its Jobs have theirs), nor in namespaces whose jobs are not sent to admission.",
         "## On a namespace in which jobs are denied",

@@ -8,7 +8,7 @@ from webhook.decision.landed import started
 from webhook.decision.notes import Tell, untold
 from webhook.decision.pooled import decide_pooled
 from webhook.decision.pools import lacking
-from webhook.decision.scope import Treatment, scope
+from webhook.decision.scope import Treatment, is_decided, scope
 from webhook.decision.suggest import suggest
 from webhook.decision.update import decide_update
 from webhook.decision.validate import check_created
@@ -31,7 +31,7 @@ from webhook.model.request import Object, Request, Stage
 from webhook.model.rules import Namespaces, Rules
 from webhook.model.verdict import Decision, Review, Verdict
 from webhook.model.world import World
-from webhook.policy.matching import pools_for
+from webhook.policy.matching import asks_who, pools_for
 from webhook.policy.ruling import NOBODY, Ruling, candidates, gate, language, rule
 from webhook.sizing.demand import size
 
@@ -119,6 +119,7 @@ def _review(request: Request, world: World, depth: int = 0, tell: Tell = untold)
         exceptions=gated.used,
         lessons=lessons,
         to_log=_to_log(request, case, decided_before),
+        as_nobody=_as_nobody(request, case, world),
     )
 
 
@@ -148,14 +149,13 @@ def _ruled(request: Request, world: World) -> tuple[TrainingJob | Wrapper | Outs
 
 def _lessons(job: TrainingJob, policy: Policy, request: Request, world: World) -> Lessons:
     """What earlier runs teach of a job that is decided; of another nobody asks."""
-    if not world.profiles or scope(job, policy).treatment is Treatment.NONE or job.child_of is not None:
+    if not world.profiles or not is_decided(job, scope(job, policy)):
         return NO_LESSONS
     return lessons_of(recipe_of(job, policy.evidence), world.profiles, request.namespace, request.now)
 
 
 def _to_log(request: Request, case: Case, old: TrainingJob | None) -> tuple[Pointer, ...]:
-    ours = case.job.child_of is None and case.scope.treatment is not Treatment.NONE
-    if request.stage is not Stage.MUTATE or not ours:
+    if request.stage is not Stage.MUTATE or not is_decided(case.job, case.scope):
         return ()
     return ending_with_their_log(case.job, old, case.policy, created=request.operation == "CREATE")
 
@@ -164,14 +164,24 @@ def _with_pools(case: Case, request: Request, rules: Rules, namespaces: Namespac
     """The case with the pools that the job may be given, and the one that it is in already.
 
     Its record alone is no evidence: the selectors and tolerations have to be there. An UPDATE may come from someone
-    else, a controller say, so whoever may use the pool is not asked again.
+    else, a controller say, and who created what is there is not known, so whoever may use the pool is not asked again.
     """
     pools = pools_for(request, rules, namespaces)
-    among, given_to = (rules.pools, old) if old is not None else (pools, case.job)
+    is_there = old is not None or request.stage is Stage.AUDIT
+    among, given_to = rules.pools if is_there else pools, old or case.job
     kept = next((one for one in among if one.name == given_to.given), None)
     if kept is not None and not lacking(given_to, kept, created=False).lacks_nothing:
         kept = None
     return replace(case, pools=pools, kept_in=kept)
+
+
+def _as_nobody(request: Request, case: Case, world: World) -> bool:
+    """Of a job that is there already; one that was given its pool then has it now."""
+    if request.stage is not Stage.AUDIT or request.user.name or world.rules is None:
+        return False
+    if not is_decided(case.job, case.scope):
+        return False
+    return asks_who(request, world.rules, world.namespaces, for_pools=case.kept_in is None)
 
 
 def _decide(request: Request, case: Case, old: TrainingJob | None, world: World) -> Decision:
@@ -189,7 +199,7 @@ def _decide(request: Request, case: Case, old: TrainingJob | None, world: World)
 def _of_the_job(case: Case) -> tuple[Finding, ...]:
     """What was found while reading. An annotation of ours that cannot be read denies a job in scope, and no other."""
     findings = case.job.findings
-    if not findings or (case.scope.treatment is not Treatment.NONE and case.job.child_of is None):
+    if not findings or is_decided(case.job, case.scope):
         return findings
     return tuple(replace(one, action=Action.WARN) if action_of(one) is Action.DENY else one for one in findings)
 

@@ -113,14 +113,25 @@ def test_queues_and_their_flavors_are_followed_with_our_own_rights(
         later = Reference(LOCAL_QUEUE, team.namespace, "later")
         lookup = Lookup(access.client, following.path_of, lambda *_: (later,), Bounds(seconds=30))
         assert worlds.current is not None
-        world = await lookup.world(Request(Kind("", "v1", "Pod"), "CREATE", {}), worlds.current)
-        await lookup.close()
+        request = Request(Kind("", "v1", "Pod"), "CREATE", {})
+        world = await lookup.world(request, worlds.current)
         assert world.queues.known["Kueue", team.namespace, "later"] == worlds.current.queues.known[key]
+
+        behind = (flavor(f"{name}-new"), queue({f"{name}-new": 16}, f"{name}-new"))
+        await asyncio.to_thread(control_plane.apply, *behind)
+        await asyncio.to_thread(team.apply, local(f"{name}-new", "newer"))
+        newer = Reference(LOCAL_QUEUE, team.namespace, "newer")
+        lookup = Lookup(access.client, following.path_of, lambda *_: (newer,), Bounds(seconds=30))
+        world = await lookup.world(request, worlds.current)
+        await lookup.close()
+        (given,) = world.queues.known["Kueue", team.namespace, "newer"].flavors
+        assert (given.name, given.quota) == (f"{name}-new", {GPU: 16})
 
     try:
         asyncio.run(follow())
     finally:
         control_plane.kubectl("delete", "clusterqueue,cohort", name)
+        control_plane.kubectl("delete", "clusterqueue,resourceflavor", f"{name}-new", "--ignore-not-found")
 
 
 def test_profiles_are_followed_with_our_own_rights(control_plane: ControlPlane, account: Path, team: Team) -> None:

@@ -85,16 +85,17 @@ def _would_be(review: Review) -> Told | None:
     """What policies that audit, or warn, have let pass."""
     if review.verdict is not Verdict.ADMIT or review.would_be is Verdict.ADMIT:
         return None
-    words, policy = texts(review.language)["events"], review.policy.name
+    words = texts(review.language)["events"]
+    by = {"policy": review.policy.name, "as_nobody": words["as_nobody"] if review.as_nobody else ""}
     leading = review.decision.findings[0]
     if review.would_be is Verdict.PIN:
         told = next((one for one in review.decision.findings if one.code == "SST301"), leading)
         patch = orjson.dumps(would_be_patch(review)).decode()
-        line = words["would_pin"].format(policy=policy, told=f"{told.code} {sentence(told, review)}", patch=patch)
+        line = words["would_pin"].format(**by, told=f"{told.code} {sentence(told, review)}", patch=patch)
         return _told(Reason.WOULD_PIN, line)
     warned = action_of(leading) is Action.WARN
     key, reason = ("admitted_with_risk", Reason.ADMITTED_WITH_RISK) if warned else ("would_deny", Reason.WOULD_DENY)
-    line = words[key].format(policy=policy, told=first_line(leading, review))
+    line = words[key].format(**by, told=first_line(leading, review))
     return _told(reason, line)
 
 

@@ -9,8 +9,13 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter
 from webhook.model.request import Kind
 
 KUEUE, VOLCANO = "Kueue", "Volcano"
-LOCAL_QUEUE = Kind("kueue.x-k8s.io", "", "LocalQueue")
+KUEUE_GROUP = "kueue.x-k8s.io"
+LOCAL_QUEUE = Kind(KUEUE_GROUP, "", "LocalQueue")
 """What a job's queue is to Kueue."""
+CLUSTER_QUEUE = Kind(KUEUE_GROUP, "", "ClusterQueue")
+"""What a LocalQueue stands for."""
+RESOURCE_FLAVOR = Kind(KUEUE_GROUP, "", "ResourceFlavor")
+"""What a ClusterQueue gives its jobs."""
 
 
 class QueueSystem(BaseModel):

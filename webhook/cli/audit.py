@@ -35,6 +35,10 @@ _IN_TABLE = {
     Found.WOULD_BE_DENIED: "would be denied",
     Found.WOULD_BE_PINNED: "would be pinned",
 }
+_AS_NOBODY = (
+    "as if someone in no group had created it: pools that are for groups, or conditions on the user, might say "
+    "otherwise, and who did is not known"
+)
 _FOUND = frozenset(Found) - {Found.WOULD_BE_PINNED}
 """What makes the exit status 1. What would be pinned runs well enough where it is not one of these as well."""
 
@@ -96,6 +100,9 @@ def _show(audited: Sequence[Audited], *, shows_all: bool) -> None:
         put(_jobs(shown), 0)
         click.echo()
     put(_summary(audited), 0)
+    if guessed := sum(one.review.as_nobody for one in audited):
+        click.echo()
+        put(f"{guessed} of them {'was' if guessed == 1 else 'were'} judged {_AS_NOBODY}.", 0)
     if denied := _denied(audited):
         click.echo()
         put(_by_code(denied), 0)
@@ -172,6 +179,7 @@ def _item(one: Audited) -> dict[str, Any]:
         "state": one.state,
         "found": list(one.found),
         "landed": landing_document(one.landed),
+        "asNobody": one.review.as_nobody,
     }
 
 

@@ -21,6 +21,7 @@ from webhook.intake.finished import finished
 from webhook.intake.groups import read_group
 from webhook.intake.pods import PodError, read_pod
 from webhook.model.job import TrainingJob
+from webhook.model.owner import controller_of
 from webhook.model.pods import Pod
 from webhook.model.policy import FleetShown, Language, Policy, ValidationAction
 from webhook.model.request import Kind, Object, Request, Stage, User
@@ -71,12 +72,12 @@ class Owned:
 
     def owns(self, obj: Object) -> bool:
         """Whether its controller, or one between it and its pods, made this object."""
-        owner = _controller(obj)
+        owner = controller_of(obj.get("metadata"))
         if owner is None or _text(_metadata(obj).get("namespace")) != self.namespace:
             return False
-        kind, name = owner
+        kind = owner.kind
         ours = ((_kind_of(one), _text(_metadata(one).get("name"))) for one in (self.document.object, *self.between))
-        return any((kind.group, kind.kind, name) == (one.group, one.kind, named) for one, named in ours)
+        return any((kind.group, kind.kind, owner.name) == (one.group, one.kind, named) for one, named in ours)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +128,7 @@ def audit_request(owned: Owned, now: float) -> Request:
         creation_of(owned.document.object),
         stage=Stage.AUDIT,
         now=now,
-        user=_CONTROLLER if _controller(owned.document.object) else User(),
+        user=_CONTROLLER if controller_of(owned.document.object.get("metadata")) else User(),
     )
 
 
@@ -252,15 +253,17 @@ class _Objects:
     def top_of(self, one: Document) -> Document | None:
         """The outermost object whose controller made this one, and decided it; None where that serves."""
         seen: set[int] = set()
-        while (owner := _controller(one.object)) is not None and id(one) not in seen:
+        while (owner := controller_of(one.object.get("metadata"))) is not None and id(one) not in seen:
             seen.add(id(one))
-            kind, name = owner
+            kind = owner.kind
             workload = self.kinds.of_any_version(kind.group, kind.kind)
             if workload is None or workload.children is Children.UNDECIDED:
                 return one
             if workload.children is Children.SERVING:
                 return None
-            above = self._by_name.get((kind.group, kind.kind, _text(_metadata(one.object).get("namespace")), name))
+            above = self._by_name.get(
+                (kind.group, kind.kind, _text(_metadata(one.object).get("namespace")), owner.name)
+            )
             if above is None:
                 return one
             one = above
@@ -294,17 +297,6 @@ def _claims_by_pod(documents: Iterable[Document]) -> dict[tuple[str, str], list[
                 if (held := read_claim(one.object)) is not None:
                     found[namespace, name].append(held)
     return found
-
-
-def _controller(obj: Object) -> tuple[Kind, str] | None:
-    """The kind and name of the object whose controller made this one."""
-    owners = _metadata(obj).get("ownerReferences")
-    for owner in owners if isinstance(owners, list) else ():
-        match owner:
-            case {"controller": True, "apiVersion": str(api_version), "kind": str(kind), "name": str(name)}:
-                group, _, version = api_version.rpartition("/")
-                return Kind(group, version, kind), name
-    return None
 
 
 def _kind_of(obj: Object) -> Kind:

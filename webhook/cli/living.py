@@ -150,15 +150,19 @@ def show_living(one: Living) -> None:
         for line in one.moves:
             click.echo("\n".join(wrapped(f"- {line}", 2)))
     click.echo()
-    without = " without the pin that it has," if one.without_pin else ""
-    told = (
-        f"Decided again now,{without} as if it were created in the cluster as it is; the room of its own pods is free. "
-        "When it was created, nodes, pods and policies may have been others:"
-        if one.explained.review is not None
-        else "Not decided again, and the models of its pods are not known: you may not list nodes. What is read of it:"
-    )
-    click.echo("\n".join(wrapped(told, 0)))
+    click.echo("\n".join(wrapped(_how_decided(one), 0)))
     click.echo()
+
+
+def _how_decided(one: Living) -> str:
+    if one.explained.review is None:
+        return "Not decided again, and the models of its pods are not known: you may not list nodes. What is read of it:"
+    without = " without the pin that it has," if one.without_pin else ""
+    group = "; and whoever created it may be in a group that pools or policies ask for, which is not known here"
+    return (
+        f"Decided again now,{without} as if it were created in the cluster as it is; the room of its own pods is free. "
+        f"When it was created, nodes, pods and policies may have been others{group if one.explained.review.as_nobody else ""}:"
+    )
 
 
 def living_document(one: Living) -> dict[str, Any]:
@@ -180,6 +184,7 @@ def living_document(one: Living) -> dict[str, Any]:
         "waiting": [{"by": each.by, "pods": each.pods, "message": one_line(each.message)} for each in one.waiting],
         "moves": list(one.moves),
         "decidedWithoutPin": one.without_pin,
+        "decidedAsNobody": one.explained.review is not None and one.explained.review.as_nobody,
     }
 
 

@@ -9,12 +9,13 @@ from webhook.catalog.launchers import launchers
 from webhook.catalog.workloads import workloads
 from webhook.decision.scope import Scope, scope
 from webhook.decision.story import Listener, Story
+from webhook.decision.wishes import uncounted
 from webhook.intake.annotations import PREFIX
 from webhook.intake.read import Outside, Wrapper, name_of, read_job
 from webhook.intake.wrapped import DEEPEST
 from webhook.model.finding import Finding
 from webhook.model.job import Reading, Said, Told, TrainingJob
-from webhook.model.paths import dotted
+from webhook.model.paths import dotted, printable
 from webhook.model.policy import Policy
 from webhook.model.request import Kind, Request
 from webhook.model.verdict import Review
@@ -183,8 +184,23 @@ def _declared(job: TrainingJob, policy: Policy) -> Iterator[Fact]:
     ):
         if mib is not None:
             yield _annotation(what, f"{mib / 1024:g} GiB" if mib % 1024 == 0 else f"{mib:g} MiB", name, note)
+    yield from _wishes(job, policy)
     if job.record is not None:
         yield _annotation("pinned before", f"{job.record.key}: {', '.join(job.record.values)}", "pinned")
+
+
+def _wishes(job: TrainingJob, policy: Policy) -> Iterator[Fact]:
+    unheard, one = uncounted(job, policy), job.wishes
+    sized_for = f"{one.sized_for / 1024:g} GiB" if isinstance(one.sized_for, float) else one.sized_for
+    for what, name, value in (
+        ("model", "model", one.model),
+        ("pool", "pool", one.pool),
+        ("sized for", "sized-for", sized_for),
+        ("left alone", "ignore", one.ignore),
+        ("mixed", "allow-mixed", one.allow_mixed),
+    ):
+        if value:
+            yield _annotation(what, printable(value), name, "does not count: policy" if name in unheard else "")
 
 
 def _annotation(what: str, value: str, name: str, note: str = "") -> Fact:

@@ -32,6 +32,7 @@ from webhook.fleet.limits import (
 from webhook.model.demand import Demand
 from webhook.model.paths import dotted
 from webhook.model.placement import Pointer, Requirement
+from webhook.model.quantity import told_amount
 from webhook.model.verdict import Candidate, Out, Review
 
 _RULES = {
@@ -88,7 +89,6 @@ _REFUSED = {
     Refused.NODES: "no node there can hold its pods",
     Refused.CANDIDATES: "no model there can be chosen",
 }
-_BYTES = ("memory", "ephemeral-storage", "hugepages-")
 _TRIED = {
     Tried.SEPARATES: "every chosen node carries it, and no other",
     Tried.PARTLY: "on {nodes} of {chosen} chosen nodes alone, which hold the gang",
@@ -222,7 +222,7 @@ def _limit(limit: Limit) -> str:
         case ByResource(resource="pods"):
             return "requests a pod"
         case ByResource():
-            return f"requests {_amount(limit.resource, limit.amount)}"
+            return f"requests {told_amount(limit.resource, limit.amount)}"
         case ByProduct():
             return f"claims name {', '.join(limit.products)}"
 
@@ -230,13 +230,6 @@ def _limit(limit: Limit) -> str:
 def requirement(one: Requirement) -> str:
     """As people write it: `zone In a, b`."""
     return f"{one.key} {one.operator} {', '.join(one.values)}".strip()
-
-
-def _amount(resource: str, amount: int) -> str:
-    """As people write it: "16 cpu", "128.0 GiB memory", "8 nvidia.com/gpu"."""
-    if resource == "cpu":
-        return f"{amount / 1000:g} cpu"
-    return f"{gib(amount / 2**20)} {resource}" if resource.startswith(_BYTES) else f"{amount} {resource}"
 
 
 def _missed(steps: Iterable[Step]) -> Iterator[str]:
@@ -262,7 +255,7 @@ def _near(one: Near, limit: Limit) -> str:
             return f"all that were left carry {named}"
         case Nearest.AMOUNT:
             resource = limit.resource if isinstance(limit, ByResource) else ""
-            return f"the most that one node offers is {_amount(resource, int(one.values[0]))}"
+            return f"the most that one node offers is {told_amount(resource, int(one.values[0]))}"
 
 
 def _held(landing: Landing) -> str:

@@ -246,7 +246,7 @@ class NodeFollower:
             return min(datetime.fromisoformat(metadata["creationTimestamp"]).timestamp(), now)
         return now
 
-    def listed(self, items: Mapping[str, Node]) -> None:
+    async def listed(self, items: Mapping[str, Node]) -> None:
         changes: dict[str, Node | None] = dict.fromkeys(self.items.keys() - items.keys())
         changes |= {name: node for name, node in items.items() if self.items.get(name) is not node}
         self.items, self.complete = items, True
@@ -279,7 +279,7 @@ class SliceFollower:
         now = read_slice(item)
         return before if before == now else now
 
-    def listed(self, items: Mapping[str, Slice]) -> None:
+    async def listed(self, items: Mapping[str, Slice]) -> None:
         before, self._of_node = self._of_node, {}
         for one in items.values():
             self._of_node.setdefault(one.node, {})[one.name] = one
@@ -319,7 +319,7 @@ class PodFollower:
         pod = read_pod(item)
         return before if before == pod else pod
 
-    def listed(self, items: Mapping[str, Pod]) -> None:
+    async def listed(self, items: Mapping[str, Pod]) -> None:
         before, self.items = self.items, items
         self._live.listed_anew(before, items)
 
@@ -347,7 +347,7 @@ class ClaimFollower:
         claim = read_claim(item)
         return before if before == claim else claim
 
-    def listed(self, items: Mapping[str, Pod]) -> None:
+    async def listed(self, items: Mapping[str, Pod]) -> None:
         before, self.items = self.items, items
         self._live.listed_anew(before, items)
 

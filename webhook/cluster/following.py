@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from webhook.catalog.queues import LOCAL_QUEUE
+from webhook.catalog.queues import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR
 from webhook.cluster.contact import Connect
 from webhook.cluster.fleet import LiveFleet
 from webhook.cluster.namespaces import NamespaceFollower
@@ -94,7 +94,12 @@ class Following:
             Kind(one.group, "", kind): into(one, ReferredFollower(worlds, one.plural)) for kind, one in REFERRED.items()
         }
         queues = {one.plural: into(one, QueueFollower(worlds, one.plural)) for one in _QUEUES}
-        self._looked_up = {**self._referred, LOCAL_QUEUE: queues["localqueues"]}
+        self._looked_up = {
+            **self._referred,
+            LOCAL_QUEUE: queues["localqueues"],
+            CLUSTER_QUEUE: queues["clusterqueues"],
+            RESOURCE_FLAVOR: queues["resourceflavors"],
+        }
         self._own = {kind: into(one, self.policies.followers[kind]) for kind, one in _OWN.items()}
         self._reflectors: tuple[Reflector[Any], ...] = (
             self._nodes,

@@ -16,12 +16,13 @@ from typing import TypeAlias
 import aiohttp
 import orjson
 
-from webhook.catalog.queues import KUEUE, LOCAL_QUEUE
+from webhook.catalog.queues import CLUSTER_QUEUE, KUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR
 from webhook.cluster.access import Client, StatusError
 from webhook.cluster.contact import Connect
 from webhook.cluster.referred import trimmed
-from webhook.fleet.queues import with_local_queue
+from webhook.fleet.queues import behind, with_queues
 from webhook.model.policy import Policy
+from webhook.model.queues import Queues
 from webhook.model.request import Kind, Object, Request
 from webhook.model.surroundings import Reference
 from webhook.model.workload import Workloads
@@ -32,6 +33,7 @@ References: TypeAlias = Callable[[Object, Kind, str, Policy, Workloads | None], 
 
 _log = logging.getLogger(__name__)
 _CONFIG_MAP = Kind("", "", "ConfigMap")
+_QUEUE_KINDS = (LOCAL_QUEUE, CLUSTER_QUEUE, RESOURCE_FLAVOR)
 _NAME = re.compile(r"[a-z0-9][a-z0-9.-]{0,252}\Z")
 _CHUNK = 1 << 16
 _KEPT = 64
@@ -39,8 +41,10 @@ _KEPT = 64
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Of the look-ups for one request. `bytes` is for what the API server sends of ConfigMaps, all together; other
-    objects may have that much each. `fresh_s` is how long an answer is used again, `absent_s` how long a no is."""
+    """Of the look-ups for one request. `seconds` is for all of them together, `objects` for one step of them: what the
+    request refers to, what its LocalQueue stands for, what that ClusterQueue gives. `bytes` is for what the API server
+    sends of ConfigMaps, all together; other objects may have that much each. `fresh_s` is how long an answer is used
+    again, `absent_s` how long a no is."""
 
     seconds: float = 0.2
     objects: int = 8
@@ -86,12 +90,11 @@ class Lookup:
         config_maps = [one for one in missing if one.kind == _CONFIG_MAP][: self._bounds.config_maps]
         others = [one for one in missing if one.kind != _CONFIG_MAP]
         found: dict[Reference, Object] = {}
-        await self._get([*islice(others, self._bounds.objects), *config_maps], found)
+        await self._get([*islice(others, self._bounds.objects), *config_maps], world.queues, found)
         if not found:
             return world
-        queues = world.queues
-        for local_queue in [one for one in found if one.kind == LOCAL_QUEUE]:
-            queues = with_local_queue(queues, found.pop(local_queue))
+        of_queues = [found.pop(one) for one in [*found] if one.kind in _QUEUE_KINDS]
+        queues = with_queues(world.queues, of_queues) if of_queues else world.queues
         return replace(world, surroundings={**world.surroundings, **found}, queues=queues)
 
     async def close(self) -> None:
@@ -106,8 +109,25 @@ class Lookup:
                     if not _in_view(one, world) and self._path(one):
                         yield one
 
-    async def _get(self, wanted: Iterable[Reference], found: dict[Reference, Object]) -> None:
-        """Puts what there is into `found`."""
+    async def _get(self, wanted: Iterable[Reference], queues: Queues, found: dict[Reference, Object]) -> None:
+        """Puts what there is into `found`, and what of the queues among it is behind them."""
+        budget = _Budget(self._bounds.bytes)
+        step, every = [*wanted], set(wanted)
+        try:
+            async with asyncio.timeout(self._bounds.seconds):
+                while step:
+                    await self._ask_all(step, budget, found)
+                    got = (found[one] for one in step if one in found and one.kind in _QUEUE_KINDS)
+                    further = (one for one in dict.fromkeys(behind(queues, got)) if one not in every)
+                    step = [*islice((one for one in further if self._path(one)), self._bounds.objects)]
+                    every.update(step)
+        except TimeoutError:
+            _log.info("not looked up in time: %s", ", ".join(str(one.kind) for one in step if one not in found))
+        except Exception as error:  # noqa: BLE001 (a job is decided without it)
+            _log.warning("look-up failed: %s", error)
+            await self._disconnect()
+
+    async def _ask_all(self, wanted: Iterable[Reference], budget: "_Budget", found: dict[Reference, Object]) -> None:
         now, asked = time.monotonic(), []
         for one in wanted:
             answer = self._answers.get(one)
@@ -115,18 +135,9 @@ class Lookup:
                 asked.append(one)
             elif answer.object is not None:
                 found[one] = answer.object
-        if not asked:
-            return
-        budget = _Budget(self._bounds.bytes)
-        try:
-            async with asyncio.timeout(self._bounds.seconds):
-                client = await self._connected()
-                await asyncio.gather(*(self._ask(client, one, budget, found) for one in asked))
-        except TimeoutError:
-            _log.info("not looked up in time: %s", ", ".join(str(one.kind) for one in asked if one not in found))
-        except Exception as error:  # noqa: BLE001 (a job is decided without it)
-            _log.warning("look-up failed: %s", error)
-            await self._disconnect()
+        if asked:
+            client = await self._connected()
+            await asyncio.gather(*(self._ask(client, one, budget, found) for one in asked))
 
     async def _ask(self, client: Client, one: Reference, budget: "_Budget", found: dict[Reference, Object]) -> None:
         obj: Object | None = None
@@ -171,7 +182,8 @@ class Lookup:
 
 def _in_view(one: Reference, world: World) -> bool:
     if one.kind == LOCAL_QUEUE:
-        return (KUEUE, one.namespace, one.name) in world.queues.known
+        queue = world.queues.known.get((KUEUE, one.namespace, one.name))
+        return queue is not None and not queue.missing
     return one in world.surroundings
 
 

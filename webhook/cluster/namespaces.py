@@ -22,7 +22,7 @@ class NamespaceFollower:
         now = str(item["metadata"]["name"]), dict(item["metadata"].get("labels") or {})
         return before if before == now else now
 
-    def listed(self, items: Mapping[str, _Named]) -> None:
+    async def listed(self, items: Mapping[str, _Named]) -> None:
         self._labels = dict(items.values())
         self._worlds.name(self._labels)
 

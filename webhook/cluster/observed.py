@@ -8,8 +8,10 @@ from datetime import datetime
 
 from webhook.cluster.jobs import JobEvent, Operation
 from webhook.cluster.registration import LEFT_OUT
-from webhook.evidence.endings import controller_of, read_end, read_rank, says_out_of_memory
+from webhook.evidence.endings import read_end, read_rank, says_out_of_memory
 from webhook.evidence.measured import Place
+from webhook.intake.read import owner_of
+from webhook.model.owner import controller_of
 from webhook.model.profile import Recipe
 from webhook.model.run import Device, Ending, Rank, Run
 from webhook.model.workload import Children, Workloads
@@ -101,11 +103,10 @@ class Observed:
         """Something has happened to an object."""
         if event.object["metadata"].get("namespace") in LEFT_OUT:
             return
-        _, kind, group = controller_of(event.object)
-        owner = self._kinds().of_any_version(group, kind) if kind else None
-        if owner is not None and owner.children is Children.SERVING:
+        maker = owner_of(event.object["metadata"], self._kinds())
+        if maker is not None and maker.children is Children.SERVING:
             return
-        leads = owner is None or owner.children is not Children.DECIDED
+        leads = maker is None
         if (event.kind.group, event.kind.kind) != ("", "Pod"):
             self._take_job(event, leads=leads)
         elif (rank := read_rank(event.object)) is not None:
@@ -151,7 +152,8 @@ class Observed:
         if job is None:
             place = str(metadata.get("namespace", "")), str(metadata["name"])
             began = datetime.fromisoformat(metadata["creationTimestamp"]).timestamp()
-            job = self.jobs[uid] = Job(uid, *place, controller_of(event.object)[0], began, leads)
+            owner = controller_of(metadata)
+            job = self.jobs[uid] = Job(uid, *place, owner.uid if owner is not None else "", began, leads)
         if leads and not job.settled and (job.generation is None or metadata.get("generation") != job.generation):
             self._wait(job, event)
         if job.ending is Ending.GOES_ON:

@@ -22,7 +22,7 @@ class QueueFollower:
         now = _lasting(item)
         return before if before == now else now
 
-    def listed(self, items: Mapping[str, Object]) -> None:
+    async def listed(self, items: Mapping[str, Object]) -> None:
         self._items = items
         self._tell()
 

@@ -21,7 +21,7 @@ class ReferredFollower:
     def project(self, item: Object, _: Object | None, /) -> Object | None:
         return trimmed(item) if reference_of(item) else None
 
-    def listed(self, items: Mapping[str, Object]) -> None:
+    async def listed(self, items: Mapping[str, Object]) -> None:
         self._objects = {reference: obj for obj in items.values() if (reference := reference_of(obj))}
         self._worlds.surround(self._plural, self._objects)
 
@@ -51,7 +51,7 @@ class WholeFollower:
     def project(self, item: Object, _: Object | None, /) -> Object | None:
         return _managed_by_nobody(item)
 
-    def listed(self, items: Mapping[str, Object]) -> None:
+    async def listed(self, items: Mapping[str, Object]) -> None:
         self._items = items
         self.changed()
 

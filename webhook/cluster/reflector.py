@@ -45,8 +45,8 @@ class Source:
 
 
 class Follower(Protocol[T]):
-    """What is done with what a reflector sees. Called in the event loop; all but `project` must be quick and not
-    raise."""
+    """What is done with what a reflector sees. Called in the event loop, never two at once; all must be quick, and all
+    but `project` must not raise."""
 
     def key(self, metadata: Object) -> str:
         """What tells one object from the others."""
@@ -57,9 +57,9 @@ class Follower(Protocol[T]):
         Raises ValueError where it cannot be read: it is left out then.
         """
 
-    def listed(self, items: Mapping[str, T]) -> None:
-        """All objects that there are, by key. The mapping is the reflector's own and goes on changing. Of a kind that
-        the cluster does not serve there are none, which is told once."""
+    async def listed(self, items: Mapping[str, T]) -> None:
+        """All objects that there are, by key. The mapping is the reflector's own and goes on changing once this is
+        over. Of a kind that the cluster does not serve there are none, which is told once."""
 
     def changed(self, before: T | None, now: T | None, /) -> None:
         """One object has come, changed or gone."""
@@ -144,6 +144,7 @@ class Reflector(Generic[T]):
         path = await self._served(client)
         query = {"limit": str(self._source.page)} | self._selected()
         listed: dict[str, T] = {}
+        version = ""
         while path:
             try:
                 meta = self._take_page(listed, orjson.loads(await client.get(path, query)))
@@ -153,13 +154,14 @@ class Reflector(Generic[T]):
                     break
                 raise
             if not meta.get("continue"):
-                self._version = meta["resourceVersion"]
+                version = meta["resourceVersion"]
                 break
             query["continue"] = meta["continue"]
         if path or self.path or not self._told:
             self._items, self._told = listed, True
-            self._follower.listed(listed)
-        self.path = path
+            await self._follower.listed(listed)
+        # Not before all is told: whoever is stopped before that lists anew.
+        self.path, self._version = path, version
         self._confirm()
         return bool(path)
 

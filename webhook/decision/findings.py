@@ -9,14 +9,16 @@ from webhook.decision.queues import queued
 from webhook.decision.sameness import differences
 from webhook.decision.scope import Treatment
 from webhook.fleet.limits import BySelector
+from webhook.fleet.room import holding, offered_of
 from webhook.fleet.select import placed
 from webhook.model.demand import DemandSource
 from webhook.model.finding import Action, Facts, Finding, Phrase, Plain
 from webhook.model.fleet import Fleet
-from webhook.model.job import TrainingJob
+from webhook.model.job import Role, TrainingJob
 from webhook.model.paths import dotted, printable
 from webhook.model.policy import Differing, RoomRule, UnknownNodes
 from webhook.model.profile import Fits, RanOut, day
+from webhook.model.quantity import told_amount
 from webhook.model.verdict import Candidate, Out
 from webhook.model.verdict import smallest as smallest_of
 
@@ -37,7 +39,21 @@ def no_node(job: TrainingJob, fleet: Fleet) -> Finding:
             if meant := value_meant(limit, fleet):
                 return Finding("SST403", where, {"key": limit.key, "values": meant}, "selector-like")
             return Finding("SST403", where, {"key": limit.key, "value": printable(limit.value)}, "selector")
-    return Finding("SST403", dotted(role.spec), {"devices": role.devices, "device": role.device, "role": role.name})
+    facts: Facts = {"devices": role.devices, "device": role.device, "role": role.name}
+    return _lacking_beside(role, fleet, facts) or Finding("SST403", dotted(role.spec), facts)
+
+
+def _lacking_beside(role: Role, fleet: Fleet, facts: Facts) -> Finding | None:
+    """What no node that has the devices has as well; None where there is nothing of the kind."""
+    there = offered_of(fleet, role.device, now=False)
+    nodes = there.at_least(role.devices) if there is not None else 0
+    for limit in holding(fleet, role.requests) if nodes else ():
+        if not limit.nodes & nodes and limit.resource != "pods":
+            offered = offered_of(fleet, limit.resource, now=False)
+            span = offered.span(nodes) if offered is not None else None
+            asked, most = (told_amount(limit.resource, amount) for amount in (limit.amount, span[1] if span else 0))
+            return Finding("SST403", dotted(role.spec), {**facts, "asked": asked, "there": most}, "resource")
+    return None
 
 
 def memory_withheld(pool: TargetPool, case: Case) -> str:

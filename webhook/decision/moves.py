@@ -13,6 +13,7 @@
 | 9 | a declared measurement | 1 | nothing, where it holds |
 | 10 | adapters | 1 | what is trained |
 | 11 | several models on purpose | 1 | what the rule is for; only where policy lets the annotation count |
+| 12 | no decision at all | 1 | the same, unchecked; only where policy lets this annotation count, and not that one |
 
 Each move is filtered by size and by what candidates offer before it is decided again, which costs a whole review.
 """
@@ -22,6 +23,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import NamedTuple, TypeAlias
 
+from webhook.decision.pool import target_pool, together
 from webhook.model.demand import Demand, DemandSource
 from webhook.model.fleet import DeviceColumn, Fleet, Model
 from webhook.model.job import Edit, Remedy, Role, Said, Switch, TrainingJob, writes
@@ -39,6 +41,7 @@ _ANNOTATIONS: Pointer = ("metadata", "annotations")
 _PER_DEVICE = "samestep.dev/memory-per-device"
 _WISH = "samestep.dev/model"
 _ALLOW_MIXED = "samestep.dev/allow-mixed"
+_IGNORE = "samestep.dev/ignore"
 _REASON = "<your reason>"
 """What the submitter is to say in its place."""
 
@@ -46,11 +49,13 @@ Says: TypeAlias = tuple[tuple[str, str], ...]
 
 
 class Proposal(NamedTuple):
-    """A change: the kind of its text, what fills it, and the operations that make it."""
+    """A change: the kind of its text, what fills it, and the operations that make it. `lands_on` is where the job may
+    land if nothing is decided of it any more."""
 
     kind: str
     facts: dict[str, str | int]
     operations: tuple[Operation, ...]
+    lands_on: tuple[Model, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,10 +322,18 @@ def _another_wish(denial: Denial) -> Iterator[Proposal]:
         return
     devices = denial.fleet.devices
     column = next((devices[role.device] for role in denial.job.device_roles if role.device in devices), None)
-    for model in _models(denial, column) if column else ():
+    models = _models(denial, column) if column else []
+    # "5090" and "rtx pro" are what people call them: what is called so is meant before what is large.
+    models.sort(key=lambda model: not _calls(wish, model))
+    for model in models:
         if wish not in (model.name, model.product):
             operations = (put((*_ANNOTATIONS, _WISH), model.name),)
             yield Proposal("model_wish", {"key": _WISH, "value": model.name}, operations)
+
+
+def _calls(wish: str, model: Model) -> bool:
+    asked, names = ("".join(filter(str.isalnum, one.casefold())) for one in (wish, f"{model.name} {model.product}"))
+    return bool(asked) and asked in names
 
 
 def _models(denial: Denial, column: DeviceColumn) -> list[Model]:
@@ -375,6 +388,19 @@ def _on_purpose(denial: Denial) -> Iterator[Proposal]:
         yield Proposal("mixed", {"key": _ALLOW_MIXED, "value": _REASON}, (write,))
 
 
+def _left_alone(denial: Denial) -> Iterator[Proposal]:
+    """The same where policy has no such annotation but lets the job be left alone: of use only where all models that
+    its pods may then land on have the memory, and the room together, for nothing is checked any more."""
+    policy = denial.review.policy
+    if not policy.ignore or policy.allow_mixed or denial.review.decision.findings[0].code != "SST401":
+        return
+    pool = target_pool(denial.job, denial.fleet)
+    whole = together(pool, denial.review.demand, policy, lessons=denial.review.lessons)
+    if len(pool.models) > 1 and not whole.out:
+        write = _annotated(denial, _IGNORE, _REASON)
+        yield Proposal("left_alone", {"key": _IGNORE, "value": _REASON}, (write,), whole.models)
+
+
 def _annotated(denial: Denial, key: str, value: str) -> Operation:
     there = denial.job.annotations_are_a_map
     return add((*_ANNOTATIONS, key), value) if there else add(_ANNOTATIONS, {key: value})
@@ -409,5 +435,6 @@ MOVES: tuple[Callable[[Denial], Iterator[Proposal]], ...] = (
     _measured,
     partial(_told, Remedy.ADAPTERS),
     _on_purpose,
+    _left_alone,
 )
 """In the order of the table above; a suggestion of each at the most."""

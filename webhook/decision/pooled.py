@@ -13,7 +13,7 @@ from webhook.decision.case import Case
 from webhook.decision.decide import decide
 from webhook.decision.notes import Note, Pools, PoolTried, Refused, untold
 from webhook.decision.pools import Obstacle, inside, lacking, may_grow, nodes_of, obstacle
-from webhook.decision.scope import Treatment
+from webhook.decision.scope import is_decided
 from webhook.fleet.queues import reach
 from webhook.fleet.room import offered_of
 from webhook.model.finding import Action, Finding
@@ -36,7 +36,7 @@ def decide_pooled(case: Case, decided: Decide = decide) -> Decision:
     named = case.pool_asked_for
     if not (case.pools or named or case.kept_in):
         return decided(case)
-    if case.job.child_of is not None or case.scope.treatment is Treatment.NONE:
+    if not is_decided(case.job, case.scope):
         return decided(case)
     return _asked_for(case, named, decided) if named else _first(case, decided)
 

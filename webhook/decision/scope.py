@@ -51,6 +51,11 @@ def scope(job: TrainingJob, policy: Policy) -> Scope:
     return Scope(job.coupling, _TREATMENT.get(job.coupling, Treatment.NONE))
 
 
+def is_decided(job: TrainingJob, found: Scope) -> bool:
+    """Whether there is anything to decide of a job in this scope: it is ours, and no child of one that was decided."""
+    return found.treatment is not Treatment.NONE and job.child_of is None
+
+
 _EVERY_GATE = frozenset(Out) - {Out.UNWISHED}
 _MEMORY = frozenset({Out.MEMORY, Out.RAN_OUT})
 _BUT_ROOM = _EVERY_GATE - {Out.ROOM, Out.QUOTA}

@@ -12,7 +12,7 @@ import jsonpatch
 from webhook.decision.moves import MOVES, Denial
 from webhook.decision.scope import Treatment, scope
 from webhook.model.demand import Demand, DemandSource
-from webhook.model.fleet import Fleet
+from webhook.model.fleet import Fleet, Model
 from webhook.model.request import Object
 from webhook.model.verdict import Review, Suggestion, Verdict
 
@@ -30,7 +30,7 @@ def suggest(denied: Review, fleet: Fleet, again: Callable[[Object], Review]) -> 
     found: list[Suggestion] = []
     tries = 0
     for move in MOVES:
-        for kind, facts, operations in islice(move(denial), _MOST_OF_ONE):
+        for kind, facts, operations, lands_on in islice(move(denial), _MOST_OF_ONE):
             if len(found) == _MOST or tries == _MOST_TRIES:
                 return tuple(found)
             tries += 1
@@ -41,15 +41,22 @@ def suggest(denied: Review, fleet: Fleet, again: Callable[[Object], Review]) -> 
             except (jsonpatch.JsonPatchException, jsonpatch.JsonPointerException):  # null where a map belongs
                 continue
             outcome = again(changed)
-            if outcome.verdict is not Verdict.DENY and outcome.decision.models and _told(outcome.demand, denied.demand):
-                first, *others = outcome.decision.models
-                # Coupled ranks run on all models that are left, others, and those in a queue, on one of them.
-                treatment = scope(outcome.job, outcome.policy).treatment if outcome.job else Treatment.NONE
-                coupled = treatment is Treatment.ONE_MODEL and not _left_to_queue(outcome)
-                found.append(Suggestion(kind, first, facts, operations, also=tuple(others) if coupled else ()))
+            models = lands_on or _lands_on(outcome, denied)
+            if outcome.verdict is not Verdict.DENY and models:
+                found.append(Suggestion(kind, models[0], facts, operations, also=models[1:]))
                 # One way of each kind, the first that holds: three times "a smaller batch" helps nobody.
                 break
     return tuple(found)
+
+
+def _lands_on(outcome: Review, denied: Review) -> tuple[Model, ...]:
+    """What a changed job may land on; nothing where less is known of it now. Coupled ranks run on all models that are
+    left, others, and those in a queue, on one of them."""
+    models = outcome.decision.models
+    if not models or not _told(outcome.demand, denied.demand):
+        return ()
+    treatment = scope(outcome.job, outcome.policy).treatment if outcome.job else Treatment.NONE
+    return models if treatment is Treatment.ONE_MODEL and not _left_to_queue(outcome) else models[:1]
 
 
 def _left_to_queue(outcome: Review) -> bool:

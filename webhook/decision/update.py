@@ -10,7 +10,7 @@ from webhook.decision.pin import by_selector, narrowed, released, requires, writ
 from webhook.decision.pool import TargetPool, candidates, likes, target_pool, told
 from webhook.decision.pooled import decide_pooled, given_to
 from webhook.decision.pools import inside, lacking, obstacle
-from webhook.decision.scope import Treatment
+from webhook.decision.scope import Treatment, is_decided
 from webhook.model.finding import Finding
 from webhook.model.job import PinRecord, Role, TrainingJob
 from webhook.model.policy import PinWhen, Policy
@@ -32,7 +32,7 @@ def decide_update(
     A job that has not started is decided anew, keeping its pin while it passes; one that runs is denied only for what
     this update makes worse; a dropped pin is put back; everything else is admitted.
     """
-    if case.scope.treatment is Treatment.NONE or case.job.child_of is not None:
+    if not is_decided(case.job, case.scope):
         case.tell(Rule.CHILD if case.job.child_of is not None else Rule.NOT_OURS)
         return Decision(Verdict.ADMIT)
     lost = _lost(case, old)

@@ -11,7 +11,7 @@ from webhook.decision.findings import memory_withheld, no_node, out_of_memory
 from webhook.decision.notes import untold
 from webhook.decision.pool import TargetPool, candidates, target_pool, told
 from webhook.decision.pooled import decide_pooled
-from webhook.decision.scope import Treatment
+from webhook.decision.scope import is_decided
 from webhook.model.finding import Action, Finding
 from webhook.model.fleet import Model
 from webhook.model.verdict import Decision, Verdict
@@ -22,7 +22,7 @@ KNOWN_FOR_S = 60
 
 def check_created(case: Case) -> Decision:
     """The decision on the final object of a CREATE: memory, and whether it should have been pinned and is not."""
-    if case.scope.treatment is Treatment.NONE or case.job.child_of is not None:
+    if not is_decided(case.job, case.scope):
         return Decision(Verdict.ADMIT)
     pool = target_pool(case.job, case.fleet)
     weighed = candidates(pool, case.sized.demand, case.policy, gang=False, lessons=case.lessons)

@@ -4,21 +4,48 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from webhook.catalog.accelerators import accelerators
+from webhook.decision.scope import is_decided, scope
 from webhook.model.finding import Action, Finding
 from webhook.model.fleet import Model
-from webhook.model.job import TrainingJob
+from webhook.model.job import Coupling, TrainingJob
 from webhook.model.policy import Policy
 from webhook.model.verdict import Candidate, Out
 from webhook.sizing.demand import sized_for_mib
 
 _PREFIX = "samestep.dev/"
-_MODEL, _SIZED_FOR = f"{_PREFIX}model", f"{_PREFIX}sized-for"
+_SIZED_FOR = f"{_PREFIX}sized-for"
 
 
 def heard(job: TrainingJob, policy: Policy) -> tuple[Finding, ...]:
     """What intake found, as this policy takes it: an unreadable annotation that would not count anyway is no reason to
-    refuse the job. A model named in sized-for that nobody knows is told."""
-    return (*(_taken(one, policy) for one in job.findings), *_unheard_of(job, policy))
+    refuse the job. What does not count is told, and so is a model named in sized-for that nobody knows."""
+    ours = is_decided(job, scope(job, policy))
+    unheard = uncounted(job, policy) if ours else ()
+    told = (
+        Finding("SST101", _where(name), {"annotation": f"{_PREFIX}{name}", "policy": policy.name}, "not-counted")
+        for name in unheard
+    )
+    return (*(_taken(one, policy) for one in job.findings), *told, *_unheard_of(job, policy))
+
+
+def uncounted(job: TrainingJob, policy: Policy) -> tuple[str, ...]:
+    """The annotations of the submitter that can be read, and do not count under this policy, without their prefix."""
+    said, wishes = job.declared, job.wishes
+    present = {
+        "memory-per-device": said.per_device_mib is not None,
+        "memory-fixed": said.fixed_mib is not None,
+        "memory-per-sample": said.per_sample_mib is not None,
+        "micro-batch": job.batch.declared is not None,
+        "sized-for": wishes.sized_for is not None,
+        "model": bool(wishes.model),
+        "pool": bool(wishes.pool),
+        "ignore": bool(wishes.ignore),
+        "allow-mixed": bool(wishes.allow_mixed),
+    }
+    unheard = [name for name, there in present.items() if there and not _counts(name, policy)]
+    if job.coupling_wish not in (None, Coupling.SYNCHRONOUS) and not policy.coupling:
+        unheard.append("coupling")
+    return tuple(unheard)
 
 
 def ignored(job: TrainingJob, policy: Policy) -> str:
@@ -44,7 +71,7 @@ def unmet(job: TrainingJob, weighed: tuple[Candidate, ...], withheld: str) -> Fi
     there = ", ".join(one.model.name for one in weighed)
     facts = {"asked": job.wishes.model, "models": there}
     action = Action.WARN if withheld else None
-    return Finding("SST404", f"metadata.annotations[{_MODEL}]", facts, withheld, action)
+    return Finding("SST404", _where("model"), facts, withheld, action)
 
 
 def _names(models: tuple[Model, ...], wish: str, wanted: str) -> bool:
@@ -83,4 +110,8 @@ def _unheard_of(job: TrainingJob, policy: Policy) -> Iterator[Finding]:
     said = job.wishes.sized_for
     if policy.model and isinstance(said, str) and sized_for_mib(said) is None:
         facts = {"annotation": _SIZED_FOR, "got": said}
-        yield Finding("SST101", f"metadata.annotations[{_SIZED_FOR}]", facts, "sized-for")
+        yield Finding("SST101", _where("sized-for"), facts, "sized-for")
+
+
+def _where(name: str) -> str:
+    return f"metadata.annotations[{_PREFIX}{name}]"

@@ -6,6 +6,7 @@ from typing import Any
 
 from webhook.catalog.accelerators import accelerators
 from webhook.catalog.terminations import terminations
+from webhook.model.owner import controller_of
 from webhook.model.quantity import QuantityError, units
 from webhook.model.request import Object
 from webhook.model.run import Ending, Rank
@@ -60,14 +61,14 @@ def read_rank(obj: Object) -> Rank | None:
     ending = {"Succeeded": Ending.WELL, "Failed": Ending.BADLY}.get(str(status.get("phase")), Ending.GOES_ON)
     if from_outside:
         ending = Ending.BADLY
-    node = spec.get("nodeName")
+    node, owner = spec.get("nodeName"), controller_of(metadata)
     times = [at for _, at in ended if at is not None]
     began = _seconds(status.get("startTime")) or _seconds(metadata.get("creationTimestamp")) or 0.0
     return Rank(
         uid=uid,
         namespace=namespace,
         name=name,
-        owner=controller_of(obj)[0],
+        owner=owner.uid if owner is not None else "",
         node=node if isinstance(node, str) else "",
         devices=devices,
         began_at=began,
@@ -75,16 +76,6 @@ def read_rank(obj: Object) -> Rank | None:
         ended_at=max(times, default=None) if ending is not Ending.GOES_ON else None,
         out_of_memory_at=max((began if at is None else at for at in memory), default=None),
     )
-
-
-def controller_of(obj: Object) -> tuple[str, str, str]:
-    """The uid of the object that controls this one, its kind and its group; empty where there is none."""
-    owners = _map(obj.get("metadata")).get("ownerReferences")
-    for one in map(_map, owners if isinstance(owners, list) else ()):
-        if one.get("controller") is True:
-            group = str(one.get("apiVersion") or "").rpartition("/")[0]
-            return str(one.get("uid") or ""), str(one.get("kind") or ""), group
-    return "", "", ""
 
 
 def _devices(spec: Mapping[Any, Any]) -> dict[str, int]:

@@ -4,20 +4,21 @@ Kueue is read in its versions v1beta1 and v1beta2 (sigs.k8s.io/kueue v0.17.0, ap
 differently. An object that cannot be read costs itself, and the bounds that would have counted it.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, TypeAlias
 
 from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from webhook.catalog.queues import KUEUE, VOLCANO, queue_system
+from webhook.catalog.queues import CLUSTER_QUEUE, KUEUE, KUEUE_GROUP, RESOURCE_FLAVOR, VOLCANO, queue_system
 from webhook.model.fleet import Taint
 from webhook.model.job import TrainingJob
 from webhook.model.placement import Operator, Requirement, Toleration
 from webhook.model.quantity import milli, units
 from webhook.model.queues import Flavor, Queue, Queues
+from webhook.model.surroundings import Reference
 
-_KUEUE_GROUP, _VOLCANO_GROUP = "kueue.x-k8s.io", "scheduling.volcano.sh"
+_VOLCANO_GROUP = "scheduling.volcano.sh"
 _DEPTH = 64
 
 
@@ -34,46 +35,50 @@ def read_queues(objects: Iterable[tuple[str, Mapping[str, Any]]]) -> QueuesRead:
 
     A LocalQueue counts as the ClusterQueue that it names, under its own namespace and name. Never raises.
     """
-    read: dict[str, dict[tuple[str, str], Any]] = {kind: {} for kind in _KINDS.values()}
-    faults: list[tuple[str, str]] = []
-    broken = False
-    for place, obj in objects:
-        kind = _kind(obj)
-        if kind is None:
-            continue
-        try:
-            one = _SHAPES[kind].model_validate(obj)
-        except ValidationError as error:
-            faults.append((place, _first(error)))
-            broken = broken or kind in ("ClusterQueue", "Cohort")
-            continue
-        read[kind][one.metadata.namespace if kind == "LocalQueue" else "", one.metadata.name] = one
-    flavors = {name: _flavor(one) for (_, name), one in read["ResourceFlavor"].items()}
-    quotas = _Quotas(
-        {name: one for (_, name), one in read["ClusterQueue"].items()},
-        {name: one for (_, name), one in read["Cohort"].items()},
-        whole=not broken,
-    )
-    whole = {name: _queue(one, flavors, quotas) for (_, name), one in read["ClusterQueue"].items()}
-    known = {
-        (KUEUE, namespace, name): whole[one.spec.cluster_queue]
-        for (namespace, name), one in read["LocalQueue"].items()
-        if one.spec.cluster_queue in whole
+    read = _read(objects)
+    flavors = {one.metadata.name: _flavor(one) for one in read.flavors}
+    quotas = _Quotas(read.cluster_queues, read.cohorts, whole=read.whole)
+    whole = {one.metadata.name: _queue(one, flavors, quotas) for one in read.cluster_queues}
+    known = {_place(one): whole[one.spec.cluster_queue] for one in read.local_queues if one.spec.cluster_queue in whole}
+    known |= {(VOLCANO, "", one.metadata.name): Queue(nodes=one.spec.nodes) for one in read.volcano}
+    return QueuesRead(Queues(known, _ordered(flavors), whole), tuple(read.faults))
+
+
+def with_queues(queues: Queues, objects: Iterable[Mapping[str, Any]]) -> Queues:
+    """These, with LocalQueues, ClusterQueues and ResourceFlavors that were not among them, or not whole; one that
+    cannot be read is left out.
+
+    A LocalQueue whose ClusterQueue is still not there may have any flavor that is. What a ClusterQueue of a cohort can
+    borrow is not bounded: who lends to it is not known. Never raises.
+    """
+    read = _read(("", one) for one in objects)
+    flavors = {one.name: one for one in queues.flavors} | {one.metadata.name: _flavor(one) for one in read.flavors}
+    quotas = _Quotas(read.cluster_queues, (), whole=False)
+    whole = {
+        **queues.cluster_queues,
+        **{one.metadata.name: _queue(one, flavors, quotas) for one in read.cluster_queues},
     }
-    known |= {(VOLCANO, "", name): Queue(nodes=one.spec.nodes) for (_, name), one in read["Queue"].items()}
-    ordered = tuple(flavors[name] for name in sorted(flavors))
-    return QueuesRead(Queues(known, ordered, whole), tuple(faults))
+    every = _ordered(flavors)
+    known = {
+        _place(one): whole.get(one.spec.cluster_queue)
+        or Queue(every, missing=(f"ClusterQueue {one.spec.cluster_queue}",))
+        for one in read.local_queues
+    }
+    return Queues({**queues.known, **known}, every, whole)
 
 
-def with_local_queue(queues: Queues, obj: Mapping[str, Any]) -> Queues:
-    """These and a LocalQueue that was not among them; one that cannot be read is left out."""
-    try:
-        one = _LocalQueue.model_validate(obj)
-    except ValidationError:
-        return queues
-    of = one.spec.cluster_queue
-    queue = queues.cluster_queues.get(of) or Queue(queues.flavors, missing=(f"ClusterQueue {of}",))
-    return replace(queues, known={**queues.known, (KUEUE, one.metadata.namespace, one.metadata.name): queue})
+def behind(queues: Queues, objects: Iterable[Mapping[str, Any]]) -> Iterator[Reference]:
+    """What LocalQueues and ClusterQueues among these objects stand for that `queues` lack, or do not have whole."""
+    read = _read(("", one) for one in objects)
+    for local in read.local_queues:
+        found = queues.cluster_queues.get(local.spec.cluster_queue)
+        if found is None or found.missing:
+            yield Reference(CLUSTER_QUEUE, "", local.spec.cluster_queue)
+    known = {one.name for one in queues.flavors}
+    for queue in read.cluster_queues:
+        for entry in (entry for group in queue.spec.groups for entry in group.flavors):
+            if entry.name not in known:
+                yield Reference(RESOURCE_FLAVOR, "", entry.name)
 
 
 def reach(job: TrainingJob, queues: Queues) -> Queue | None:
@@ -230,9 +235,50 @@ _SHAPES: Mapping[str, type[_Object]] = {
     "Queue": _VolcanoQueue,
 }
 _KINDS = {
-    **{(_KUEUE_GROUP, kind): kind for kind in ("ResourceFlavor", "ClusterQueue", "Cohort", "LocalQueue")},
+    **{(KUEUE_GROUP, kind): kind for kind in ("ResourceFlavor", "ClusterQueue", "Cohort", "LocalQueue")},
     (_VOLCANO_GROUP, "Queue"): "Queue",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """Objects that are well formed. `whole` is False where some ClusterQueue or Cohort is not."""
+
+    flavors: list[_ResourceFlavor]
+    cluster_queues: list[_ClusterQueue]
+    cohorts: list[_Cohort]
+    local_queues: list[_LocalQueue]
+    volcano: list[_VolcanoQueue]
+    faults: list[tuple[str, str]]
+    whole: bool
+
+
+def _read(objects: Iterable[tuple[str, Mapping[str, Any]]]) -> _Read:
+    """Of objects with one name the last counts."""
+    read: dict[str, dict[tuple[str, str], Any]] = {kind: {} for kind in _KINDS.values()}
+    faults: list[tuple[str, str]] = []
+    broken = False
+    for place, obj in objects:
+        kind = _kind(obj)
+        if kind is None:
+            continue
+        try:
+            one = _SHAPES[kind].model_validate(obj)
+        except ValidationError as error:
+            faults.append((place, _first(error)))
+            broken = broken or kind in ("ClusterQueue", "Cohort")
+            continue
+        read[kind][one.metadata.namespace if kind == "LocalQueue" else "", one.metadata.name] = one
+    flavors, cluster_queues, cohorts, local_queues, volcano = ([*read[kind].values()] for kind in _SHAPES)
+    return _Read(flavors, cluster_queues, cohorts, local_queues, volcano, faults, not broken)
+
+
+def _place(one: _LocalQueue) -> tuple[str, str, str]:
+    return KUEUE, one.metadata.namespace, one.metadata.name
+
+
+def _ordered(flavors: Mapping[str, Flavor]) -> tuple[Flavor, ...]:
+    return tuple(flavors[name] for name in sorted(flavors))
 
 
 def _kind(obj: Mapping[str, Any]) -> str | None:
@@ -280,14 +326,14 @@ class _Quotas:
     `whole` is False where some ClusterQueue or Cohort could not be read: it might lend, so nothing bounds a cohort.
     """
 
-    def __init__(self, queues: Mapping[str, _ClusterQueue], cohorts: Mapping[str, _Cohort], *, whole: bool) -> None:
-        self._cohorts = cohorts
+    def __init__(self, queues: Iterable[_ClusterQueue], cohorts: Iterable[_Cohort], *, whole: bool) -> None:
+        self._cohorts = {one.metadata.name: one for one in cohorts}
         self._whole = whole
         self._members: dict[str, list[_ClusterQueue]] = {}
         self._children: dict[str, list[str]] = {}
-        for queue in queues.values():
+        for queue in queues:
             self._members.setdefault(queue.spec.cohort, []).append(queue)
-        for name, cohort in cohorts.items():
+        for name, cohort in self._cohorts.items():
             self._children.setdefault(cohort.spec.parent, []).append(name)
 
     def most(self, queue: _ClusterQueue, flavor: str, resource: str) -> int | None:

@@ -13,12 +13,13 @@ from webhook.intake.fields import mapping, shown
 from webhook.model.finding import Facts, Finding, Phrase
 from webhook.model.job import Coupling, DeclaredMemory, Edit, PinRecord, Reading, Wishes
 from webhook.model.paths import dotted, printable
-from webhook.model.quantity import MEBI, QuantityError, units
+from webhook.model.quantity import KIBI, MEBI, QuantityError, units
 from webhook.model.request import Object
 
 PREFIX = "samestep.dev/"
 
-_MEMORY = ("memory-per-device", "memory-fixed", "memory-per-sample")
+_MEMORY = {"memory-per-device": MEBI, "memory-fixed": MEBI, "memory-per-sample": KIBI}
+"""With the least that can be meant, in bytes: who writes "44000" has read MiB off nvidia-smi."""
 _WISHED = ("model", "pool", "sized-for")
 _REASONS = ("ignore", "allow-mixed")
 _KEYS = (*_MEMORY, "micro-batch", "coupling", *_WISHED, *_REASONS, "pinned")
@@ -70,7 +71,8 @@ def read_annotations(metadata: Object) -> Annotations:
     if not ours:
         return Annotations(are_a_map=are_a_map)
     reader = _Reader(ours)
-    memory = DeclaredMemory(*(reader.read(name, _mebibytes, Phrase("quantity_above_zero")) for name in _MEMORY))
+    expected = Phrase("quantity_with_unit")
+    memory = DeclaredMemory(*(reader.read(one, partial(_mebibytes, least), expected) for one, least in _MEMORY.items()))
     batch = reader.read("micro-batch", _number, Phrase("number", {"low": 1, "high": _LARGEST}))
     return Annotations(
         declared=memory,
@@ -113,12 +115,12 @@ class _Reader:
         return value
 
 
-def _mebibytes(text: str) -> float | None:
+def _mebibytes(least: int, text: str) -> float | None:
     try:
         size = units(text)
     except QuantityError:
         return None
-    return size / MEBI if size > 0 else None
+    return size / MEBI if size >= least else None
 
 
 def _name(text: str) -> str | None:
@@ -188,7 +190,7 @@ def _recorded(written: object) -> object:
 
 def _contradiction(memory: DeclaredMemory) -> Iterator[Finding]:
     if memory.per_device_mib is not None and (memory.fixed_mib, memory.per_sample_mib) != (None, None):
-        other = _MEMORY[1] if memory.fixed_mib is not None else _MEMORY[2]
+        other = "memory-fixed" if memory.fixed_mib is not None else "memory-per-sample"
         facts = {"taken": f"{PREFIX}memory-per-device", "other": f"{PREFIX}{other}"}
         yield Finding("SST103", _where("memory-per-device"), facts, "beside")
 

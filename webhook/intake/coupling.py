@@ -55,8 +55,11 @@ def read_coupling(
     if runs == 1:
         return Coupled(Coupling.ONE_NODE, f"one pod with {devices} devices", roles[0].spec)
     counted = next((role.numbers[0] for role in roles if role.numbers), roles[0].spec)
-    if pods <= 1:
+    if pods == 1:
         return Coupled(Coupling.INDEPENDENT, f"{runs} pods that run one after another", counted)
+    # A Job that is paused by its parallelism has begun: this is when it can be pinned.
+    if pods == 0 and not any(one.spans(role.devices) for role, one in told):
+        return Coupled(Coupling.INDEPENDENT, "no pods for now, and no launcher that spans any", counted)
     served = any(role.name.casefold() in _SERVERS for role in every)
     for _, one in told:
         if one.hint is Coupling.HETEROGENEITY_AWARE or (one.hint is Coupling.ASYNCHRONOUS and served):
@@ -69,7 +72,7 @@ def read_coupling(
     for by in rule.by:
         value = found(source, by.at)
         if isinstance(value, str) and value in by.values:
-            return Coupled(by.values[value], f"{value} {workload.kind} without a launcher", by.at)
+            return Coupled(by.values[value], f"{value} {workload.kind} without a launcher that spans pods", by.at)
         if by.there is not None and value is not None:
             return Coupled(by.there, f"{dotted(by.at)} of the {workload.kind}", by.at)
     if rule.several is Coupling.INDEPENDENT:

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from webhook.intake.fields import mapping
 from webhook.intake.roles import RawRole
+from webhook.model.owner import controller_of
 from webhook.model.request import Object
 from webhook.model.workload import Workload
 
@@ -32,19 +33,12 @@ def read_group(metadata: Object, workload: Workload) -> Group:
     name = next((one for one in named if isinstance(one, str)), "")
     total = annotations.get(groups.total)
     number = int(total) if isinstance(total, str) and total.isascii() and total.isdigit() and len(total) < 10 else 0
-    return Group(name, said=True, total=min(number, _MOST)) if name else Group(_owner(metadata))
+    if name:
+        return Group(name, said=True, total=min(number, _MOST))
+    owner = controller_of(metadata)
+    return Group(owner.uid if owner is not None else "")
 
 
 def member(role: RawRole, total: int) -> RawRole:
     """The role of a pod of a group of so many: the group is the gang, and its other pods are taken to be alike."""
     return replace(role, pods=total, gang=total, runs=total) if total > 1 else role
-
-
-def _owner(metadata: Object) -> str:
-    owners = metadata.get("ownerReferences")
-    if isinstance(owners, list):
-        for owner in owners:
-            match owner:
-                case {"controller": True, "uid": str(uid)}:
-                    return uid
-    return ""

@@ -26,6 +26,7 @@ from webhook.intake.switches import read_switches
 from webhook.intake.wrapped import Held, held_objects
 from webhook.model.finding import Finding
 from webhook.model.job import Coupling, PinPatches, TrainingJob
+from webhook.model.owner import controller_of
 from webhook.model.paths import dotted, printable
 from webhook.model.request import Kind, Object, User
 from webhook.model.surroundings import NOTHING_IN_VIEW, Surroundings
@@ -238,14 +239,9 @@ def _parent(metadata: Object, user: User, known: Workloads) -> Workload | None:
 def owner_of(metadata: Object, known: Workloads) -> Workload | None:
     """The kind, Decided or Serving, that this object says to be made by the controller of; None where it says so of
     none."""
-    owners = metadata.get("ownerReferences")
-    for owner in owners if isinstance(owners, list) else ():
-        match owner:
-            case {"controller": True, "apiVersion": str(api_version), "kind": str(kind)}:
-                parent = known.of_any_version(api_version.rpartition("/")[0], kind)
-                if parent is not None and parent.children is not Children.UNDECIDED:
-                    return parent
-    return None
+    owner = controller_of(metadata)
+    parent = known.of_any_version(owner.kind.group, owner.kind.kind) if owner is not None else None
+    return parent if parent is not None and parent.children is not Children.UNDECIDED else None
 
 
 def _processes_without_devices(source: Object, workload: Workload, told: Told) -> Iterator[Finding]:

@@ -8,6 +8,7 @@ import re
 from fractions import Fraction
 from functools import lru_cache
 
+KIBI = 1 << 10
 MEBI = 1 << 20
 
 GRAMMAR = r"([+-]?)(\d{1,40}(?:\.\d{0,40})?|\.\d{1,40})(|[KMGTPE]i|[numkMGTPE]|[eE][+-]?\d{1,3})"
@@ -24,6 +25,7 @@ _SUFFIX: dict[str, Fraction] = {
     "n": Fraction(1, 1000**3),
 }
 _LARGEST = (1 << 63) - 1
+_BYTES = ("memory", "ephemeral-storage", "hugepages-")
 
 
 class QuantityError(ValueError):
@@ -41,6 +43,14 @@ def units(value: object) -> int:
 def milli(value: object) -> int:
     """The quantity in thousandths (CPU), rounded up, capped at 2^63 - 1. Raises QuantityError."""
     return _scaled(value, 1000)
+
+
+def told_amount(resource: str, amount: int) -> str:
+    """What there is of a resource, or asked for, as people write it: "16 cpu" (of thousandths), "128.0 GiB memory" (of
+    bytes), "8 nvidia.com/gpu"."""
+    if resource == "cpu":
+        return f"{amount / 1000:g} cpu"
+    return f"{amount / (1 << 30):.1f} GiB {resource}" if resource.startswith(_BYTES) else f"{amount} {resource}"
 
 
 def _scaled(value: object, scale: int) -> int:

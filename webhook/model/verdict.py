@@ -274,3 +274,6 @@ class Review:
     """What earlier runs teach about the job."""
     to_log: tuple[Pointer, ...] = ()
     """The containers that are to end with the last of their log as their termination message."""
+    as_nobody: bool = False
+    """It may have made a difference who created the object, which is not known any more: it was decided as for someone
+    in no group."""

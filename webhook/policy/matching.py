@@ -24,6 +24,7 @@ REQUEST_FIELDS = frozenset(
     {"uid", "kind", "resource", "subResource", "requestKind", "requestResource", "requestSubResource"}
 ) | frozenset({"name", "namespace", "operation", "userInfo", "dryRun", "options"})
 """Those of an AdmissionRequest without its objects."""
+_USER = "userInfo"
 _NAME = "kubernetes.io/metadata.name"
 _MOST_KEPT = 4096
 _Labels: TypeAlias = Mapping[str, str]
@@ -124,6 +125,15 @@ def index_of(rules: Rules) -> Index:
 def pools_for(request: Request, rules: Rules, namespaces: Namespaces) -> tuple[AcceleratorPool, ...]:
     """The pools that the job may be given, in their order."""
     return index_of(rules).pools(request.user, labels_of(request.namespace, namespaces))
+
+
+def asks_who(request: Request, rules: Rules, namespaces: Namespaces, *, for_pools: bool) -> bool:
+    """Whether it may make a difference to these policies, and (`for_pools`) to these pools, who it is that asks."""
+    index, labels = index_of(rules), labels_of(request.namespace, namespaces)
+    conditions = (one for policy in index.candidates(request, namespaces) for one in policy.match.conditions)
+    if any(_USER in one.expression for one in conditions):
+        return True
+    return for_pools and any(one.groups and not _allows(one, set(), labels) for one in rules.pools)
 
 
 def _allows(pool: AcceleratorPool, groups: set[str], labels: _Labels) -> bool:

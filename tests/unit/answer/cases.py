@@ -379,7 +379,7 @@ REALISTIC: dict[str, str | int | Phrase] = {
     "devices": 16,
     "driver": 11,
     "exception": "team-a/trial",
-    "expected": Phrase("quantity_above_zero"),
+    "expected": Phrase("quantity_with_unit"),
     "field": "runtimePatches",
     "file": "/config/ds_zero3.json",
     "first": 32,
@@ -435,6 +435,7 @@ ELSEWHERE: dict[str, dict[str, str | int | Phrase]] = {
     "SST104/claim": {"reference": "train-gpus"},
     "SST104/queue": {"reference": "LocalQueue training"},
     "SST104/selector": {"reference": "rtx-pro-6000-gpus"},
+    "SST403/resource": {"asked": "192 cpu", "there": "128 cpu"},
     "SST207": _WELL,
     "SST207/against": _WELL,
 }

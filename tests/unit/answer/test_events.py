@@ -9,7 +9,16 @@ from tests.samples import Json, ask, codes, demo_nodes, job, nodes, patched, pod
 from webhook.answer.events import Told, created, denied
 from webhook.model.finding import Action
 from webhook.model.placement import Operator, Requirement
-from webhook.model.policy import FleetShown, Language, Likeness, PinWhen, Policy, ValidationAction
+from webhook.model.policy import (
+    Condition,
+    FleetShown,
+    Language,
+    Likeness,
+    Match,
+    PinWhen,
+    Policy,
+    ValidationAction,
+)
 from webhook.model.request import Stage, User
 from webhook.model.rules import AcceleratorPool, Rules
 from webhook.model.verdict import Review
@@ -19,6 +28,7 @@ WARN = Policy(name="tell", validation_action=ValidationAction.WARN)
 PINNED = patched(ask(job()))
 RECORD = PINNED["metadata"]["annotations"]
 PRODUCT = "nvidia.com/gpu.product"
+IN_TEAM_A = (Requirement("kubernetes.io/metadata.name", Operator.IN, ("team-a",)),)
 
 
 def audited(obj: Json, policy: Policy | None = None, **options: object) -> Review:
@@ -97,6 +107,44 @@ def test_a_patch_that_is_too_long_for_an_event_is_cut_and_says_so() -> None:
     assert '"path":"/spec/template/spec/affinity' in told.message
     assert told.message.endswith("…")
     assert 1015 < len(told.message.encode()) <= 1024
+
+
+VIP = AcceleratorPool("vip", (Requirement(PRODUCT, Operator.IN, (RTX_PRO_6000.product,)),), groups=("vision",))
+OF_VISION = replace(
+    AUDIT, match=Match(conditions=(Condition("v", "!('ops' in request.?userInfo.?groups.orValue([]))"),))
+)
+
+
+@pytest.mark.parametrize(
+    ("rules", "as_nobody"),
+    [
+        (Rules(policies=(AUDIT,), pools=(VIP,)), True),
+        (Rules(policies=(OF_VISION,)), True),
+        (Rules(policies=(AUDIT,), pools=(replace(VIP, groups=()),)), False),
+        (Rules(policies=(AUDIT,), pools=(replace(VIP, namespaces=IN_TEAM_A),)), False),
+    ],
+    ids=["a pool for a group", "a condition on groups", "a pool for all", "a pool for the namespace as well"],
+)
+@pytest.mark.parametrize("memory", ["20Gi", "200Gi"], ids=["would be pinned", "would be refused"])
+def test_where_it_matters_who_created_the_job_it_is_told_as_of_nobody(
+    rules: Rules, as_nobody: bool, memory: str
+) -> None:
+    told = only(created(audited(job(memory_per_device=memory), user=User(), rules=rules)))
+
+    assert told.reason in ("WouldPin", "WouldDeny")
+    note = "(policy look; as for a user in no group, since who created it is not known); under Deny"
+    assert (note in told.message) is as_nobody
+
+
+def test_what_was_given_the_pool_of_a_group_is_told_so_whoever_created_it() -> None:
+    rules = Rules(policies=(Policy(),), pools=(VIP,))
+    obj = patched(ask(job(), user=User("ann", ("vision",)), rules=rules))
+    outcome = audited(obj, user=User(), rules=rules)
+
+    assert only(created(outcome)).message == "kept to the nodes of pool vip. Policy one-model-per-job"
+    assert not outcome.as_nobody
+    # As it is created, its record is no evidence of who may use the pool.
+    assert ask(obj, user=User("bob"), rules=rules).decision.pool_name == ""
 
 
 def test_where_a_policy_only_audits_or_warns_a_denial_is_told_by_its_first_line() -> None:

@@ -16,7 +16,7 @@ from controlplane.nodes import RTX_5090, RTX_PRO_6000
 from tests.dumps import LARGE, SMALL, dump, owned_pod, running
 from tests.queues import flavor, local, queue, queued
 from tests.samples import Json, ask, demo_nodes, job, patched, pod, pytorchjob
-from tests.unit.cli.folders import exception, policy, write
+from tests.unit.cli.folders import exception, policy, pool, write
 from tests.unit.cluster.api_server import served
 from webhook.cli import main
 from webhook.cli.audited import Auditor, jobs_in
@@ -56,6 +56,16 @@ def test_a_job_on_two_models_is_mixed_and_told_with_what_it_costs(tmp_path: Path
     assert item["found"] == ["mixed", "unpinned", "wouldBePinned"]
     assert [one["pods"] for one in item["landed"]["models"]] == [1, 1]
     assert item["straggler"]["slow"] == "NVIDIA-GeForce-RTX-5090"
+
+
+def test_where_it_matters_who_created_them_jobs_are_told_to_be_judged_as_nobodys(tmp_path: Path) -> None:
+    jobs = [job(memory_per_device="20Gi", name="one"), job(memory_per_device="20Gi", name="two")]
+    told = "2 of them were judged as if someone in no group had created it"
+    open_to_all = dump(tmp_path, *jobs, policy())
+    assert told not in " ".join(audit("-f", open_to_all).stdout.split())
+    closed = dump(tmp_path, *jobs, policy(), pool(allowed={"groups": ["vision"]}))
+    assert told in " ".join(audit("-f", closed).stdout.split())
+    assert [one["asNobody"] for one in report("-f", closed)["items"]] == [True, True]
 
 
 def test_a_pinned_job_on_one_model_is_nothing_to_find(tmp_path: Path) -> None:

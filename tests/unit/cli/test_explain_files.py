@@ -157,6 +157,24 @@ def test_a_wish_counts_where_policy_lets_it(explain: Explain, tmp_path: Path) ->
         assert [by["samestep.dev/coupling"], by["samestep.dev/memory-per-device"]] == notes
 
 
+def test_what_the_submitter_asks_for_is_shown_with_whether_it_counts(explain: Explain) -> None:
+    wishes = {"model": "RTX-5090", "pool": "gold", "sized-for": "80Gi", "ignore": "a trial", "allow-mixed": "a trial"}
+    obj = job()
+    obj["metadata"]["annotations"] = {f"samestep.dev/{name}": value for name, value in wishes.items()}
+    (item,) = items(explain(obj, options=("-o", "json")))
+    facts = {one["by"]: (one["what"], one["value"], one["note"]) for one in item["read"]}
+    uncounted = "does not count: policy"
+    assert {
+        name.partition("/")[2]: fact for name, fact in facts.items() if name and name.startswith("samestep.dev")
+    } == {
+        "model": ("model", "RTX-5090", None),
+        "pool": ("pool", "gold", None),
+        "sized-for": ("sized for", "80 GiB", None),
+        "ignore": ("left alone", "a trial", uncounted),
+        "allow-mixed": ("mixed", "a trial", uncounted),
+    }
+
+
 def test_a_taught_kind_is_read_as_the_policy_says(explain: Explain, tmp_path: Path) -> None:
     file = tmp_path / "policy.yaml"
     file.write_text(yaml.safe_dump(document(ENTRY)))

@@ -11,6 +11,7 @@ from click.testing import CliRunner, Result
 
 from tests.dumps import LARGE, SMALL, dump, owned_pod, running
 from tests.samples import Json, ask, job, patched, pod, pytorchjob
+from tests.unit.cli.folders import policy, pool
 from tests.unit.cluster.api_server import served
 from webhook.cli import main
 
@@ -61,6 +62,14 @@ def test_a_pinned_job_is_told_with_its_pin_its_pods_and_the_schedulers_own_word(
     # The reason of the choice, and what is free now without its own pods.
     assert "Choice among RTX-5090, RTX-PRO-6000-Blackwell-Server:" in lines
     assert "RTX-5090 31.8 GiB 31.2 GiB 2 8 8 –" in lines
+
+
+def test_where_it_matters_who_created_it_that_is_said_to_be_unknown(tmp_path: Path) -> None:
+    closed = dump(tmp_path, pinned(), policy(), pool(allowed={"groups": ["vision"]}))
+    told = " ".join(explain("pytorchjob/ddp", "-f", closed).stdout.split())
+    assert "whoever created it may be in a group that pools or policies ask for, which is not known here:" in told
+    assert live("pytorchjob/ddp", "-f", closed)["live"]["decidedAsNobody"] is True
+    assert live("pytorchjob/ddp", "-f", dump(tmp_path, pinned()))["live"]["decidedAsNobody"] is False
 
 
 @pytest.mark.parametrize("named", ["pytorchjobs/ddp", "PyTorchJob/ddp", "pytorchjobs.kubeflow.org/ddp", "pod/ddp-1"])

@@ -41,8 +41,8 @@ def worlds() -> Worlds:
 async def live(worlds: Worlds) -> AsyncIterator[LiveFleet]:
     """Three nodes of each model, on which nothing runs, and no pods."""
     following = LiveFleet(worlds, lambda _: None)
-    following.nodes.listed(READ)
-    following.pods.listed({})
+    await following.nodes.listed(READ)
+    await following.pods.listed({})
     following.start()
     await until(lambda: worlds.fleet and worlds.fleet.free, PATIENCE_S)
     yield following
@@ -179,7 +179,7 @@ def the_only_thread_busy() -> Iterator[None]:
 async def test_what_was_promised_is_found_bound_in_a_new_list(live: LiveFleet, worlds: Worlds) -> None:
     submitted(worlds, "first", 2)
     there = [bound(one, node(RTX_5090, index)) for index, one in enumerate(pods_of("first", 2, SMALL))]
-    live.pods.listed({one.uid: one for one in there})
+    await live.pods.listed({one.uid: one for one in there})
     assert figures(worlds)[SMALL] == (4, 4, True)
     await published(live)
     assert figures(worlds)[SMALL] == (4, 4, True)

@@ -11,7 +11,7 @@ import pytest
 from tests.queues import flavor, local, queue, queued, read
 from tests.samples import job
 from tests.unit.cluster.api_server import ApiServer, Collection, served
-from webhook.catalog.queues import LOCAL_QUEUE
+from webhook.catalog.queues import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR
 from webhook.cluster.access import Access
 from webhook.cluster.lookup import Bounds, Lookup
 from webhook.fleet.build import build_fleet
@@ -76,28 +76,107 @@ async def test_what_is_not_in_view_is_got_by_name(looking_up: Callable[..., Look
     assert server.asked == ["/apis/trainer.kubeflow.org/v1/namespaces/team-a/trainingruntimes/torch"]
 
 
-async def test_a_queue_that_is_not_in_view_is_got_by_name_and_joins_the_others(
+@pytest.fixture
+async def kueue(
     cluster: tuple[ApiServer, Path], server: ApiServer
+) -> AsyncIterator[tuple[dict[str, Collection], Callable[..., Lookup]]]:
+    """The collections of Kueue by kind, and a look-up of what jobs refer to in them."""
+    api, made = "/apis/kueue.x-k8s.io/v1beta2", list[Lookup]()
+    paths = {one: f"{api}/{one.kind.lower()}s" for one in (LOCAL_QUEUE, CLUSTER_QUEUE, RESOURCE_FLAVOR)}
+
+    def look_up(bounds: Bounds | None = None) -> Lookup:
+        limits = bounds or Bounds(seconds=5)
+        made.append(Lookup(Access(cluster[1]).client, lambda kind: paths.get(kind, ""), references, limits))
+        return made[-1]
+
+    yield {kind.kind: server.serve(path, kind.kind) for kind, path in paths.items()}, look_up
+    for one in made:
+        await one.close()
+
+
+QUEUED = replace(REQUEST, object=queued(job()))
+LQ = ("Kueue", "team-a", "lq")
+
+
+async def test_a_queue_that_is_not_in_view_is_got_by_name_and_joins_the_others(
+    kueue: tuple[dict[str, Collection], Callable[..., Lookup]], server: ApiServer
 ) -> None:
-    path = "/apis/kueue.x-k8s.io/v1beta2/localqueues"
-    server.serve(path, "LocalQueue").put(local())
+    objects, look_up = kueue
+    objects["LocalQueue"].put(local())
     world = replace(WORLD, queues=read(flavor("a"), queue({"a": 8})))
-    lookup = Lookup(
-        Access(cluster[1]).client,
-        lambda kind: path if kind == LOCAL_QUEUE else "",
-        references,
-        Bounds(seconds=5),
-    )
-    try:
-        seen = await lookup.world(replace(REQUEST, object=queued(job())), world)
-        assert [one.name for one in seen.queues.known["Kueue", "team-a", "lq"].flavors] == ["a"]
-        assert seen.surroundings == world.surroundings
-        # One that is in view is not asked for, nor is one of a job that names none.
-        assert await lookup.world(replace(REQUEST, object=queued(job())), seen) is seen
-        assert await lookup.world(REQUEST, world) is world
-        assert server.asked == ["/apis/kueue.x-k8s.io/v1beta2/namespaces/team-a/localqueues/lq"]
-    finally:
-        await lookup.close()
+    lookup = look_up()
+    seen = await lookup.world(QUEUED, world)
+    assert [one.name for one in seen.queues.known[LQ].flavors] == ["a"]
+    assert seen.surroundings == world.surroundings
+    # One that is in view is not asked for, nor is one of a job that names none.
+    assert await lookup.world(QUEUED, seen) is seen
+    assert await lookup.world(REQUEST, world) is world
+    assert server.asked == ["/apis/kueue.x-k8s.io/v1beta2/namespaces/team-a/localqueues/lq"]
+
+
+async def test_what_is_behind_a_queue_is_got_by_name_as_far_as_it_is_not_in_view(
+    kueue: tuple[dict[str, Collection], Callable[..., Lookup]], server: ApiServer
+) -> None:
+    objects, look_up = kueue
+    every = [local(), queue({"a": 8, "b": 8}), flavor("a"), flavor("b", {"gpu": "b"})]
+    for one in every:
+        objects[one["kind"]].put(one)
+    world = replace(WORLD, queues=read(flavor("a")))
+    lookup = look_up()
+    seen = await lookup.world(QUEUED, world)
+    assert seen.queues.known[LQ] == read(*every).known[LQ]
+    assert seen.surroundings == world.surroundings
+    assert [path.rpartition("/v1beta2/")[2] for path in server.asked] == [
+        "namespaces/team-a/localqueues/lq",
+        "clusterqueues/cq",
+        "resourceflavors/b",
+    ]
+    # The next job of the queue waits for none of them.
+    assert (await lookup.world(QUEUED, world)).queues == seen.queues
+    assert len(server.asked) == 3
+
+
+async def test_a_flavor_that_a_queue_in_view_lacks_is_got_by_name_and_asked_for_once_where_it_is_nowhere(
+    kueue: tuple[dict[str, Collection], Callable[..., Lookup]], server: ApiServer
+) -> None:
+    objects, look_up = kueue
+    in_view = [local(), queue({"a": 8, "late": 8, "gone": 8}), flavor("a")]
+    for one in (*in_view, flavor("late")):
+        objects[one["kind"]].put(one)
+    world = replace(WORLD, queues=read(*in_view))
+    lookup = look_up()
+    for _ in range(3):
+        found = (await lookup.world(QUEUED, world)).queues.known[LQ]
+        assert [one.name for one in found.flavors] == ["a", "late"]
+        assert found.missing == ("ResourceFlavor gone",)
+    assert len(server.asked) == 4
+
+
+async def test_what_was_got_before_the_time_was_up_counts(
+    kueue: tuple[dict[str, Collection], Callable[..., Lookup]], server: ApiServer
+) -> None:
+    objects, look_up = kueue
+    objects["LocalQueue"].put(local())
+    lookup = look_up(Bounds(fresh_s=600, absent_s=0))
+    while LQ not in (await lookup.world(QUEUED, WORLD)).queues.known:
+        pass
+    objects["ClusterQueue"].put(queue({"a": 8}))
+    server.delay_s = 30
+    found = (await lookup.world(QUEUED, replace(WORLD, queues=read(flavor("a"))))).queues.known[LQ]
+    assert ([one.name for one in found.flavors], found.missing) == (["a"], ("ClusterQueue cq",))
+    server.delay_s = 0
+
+
+async def test_a_step_asks_for_a_bounded_number_of_objects(
+    kueue: tuple[dict[str, Collection], Callable[..., Lookup]], server: ApiServer
+) -> None:
+    objects, look_up = kueue
+    names = [f"f{index}" for index in range(12)]
+    for one in (local(), queue(dict.fromkeys(names, 8)), *map(flavor, names)):
+        objects[one["kind"]].put(one)
+    found = (await look_up().world(QUEUED, WORLD)).queues.known[LQ]
+    assert (len(found.flavors), len(found.missing)) == (8, 4)
+    assert len(server.asked) == 1 + 1 + 8
 
 
 async def test_an_answer_is_used_again_and_so_is_a_no(looking_up: Callable[..., Lookup], server: ApiServer) -> None:

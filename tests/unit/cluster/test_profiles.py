@@ -1,5 +1,7 @@
 """Profiles as they are followed: each by itself, and only what can be read and is not too old."""
 
+import asyncio
+
 from tests.samples import Json, demo_nodes, fleet
 from webhook.cluster.profiles import Broken, ProfileFollower
 from webhook.cluster.world import Worlds
@@ -29,7 +31,7 @@ class Cluster:
         self.items: dict[str, Profile | Broken] = {}
         for one in objects:
             self._take(one)
-        self.follower.listed(self.items)
+        asyncio.run(self.follower.listed(self.items))
 
     def put(self, obj: Json) -> None:
         before = self.items.get(key := self.follower.key(obj["metadata"]))

@@ -1,5 +1,6 @@
 """Queues as they are followed: what changes their meaning is told, and nothing else."""
 
+import asyncio
 from collections.abc import Mapping
 
 from tests.queues import GPU, flavor, local, queue
@@ -48,7 +49,7 @@ def test_what_cannot_be_read_is_said_and_costs_itself() -> None:
 
 def listed(follower: QueueFollower, *objects: Json) -> list[Object]:
     items = {follower.key(one["metadata"]): item for one in objects if (item := follower.project(one, None))}
-    follower.listed(items)
+    asyncio.run(follower.listed(items))
     return list(items.values())
 
 

@@ -454,9 +454,40 @@ class Told(ReferredFollower):
 
     lists = 0
 
-    def listed(self, items: Mapping[str, Object]) -> None:
+    async def listed(self, items: Mapping[str, Object]) -> None:
         self.lists += 1
-        super().listed(items)
+        await super().listed(items)
+
+
+class Slow(Told):
+    """Takes what there is only when it may."""
+
+    def __init__(self, worlds: Worlds, plural: str) -> None:
+        super().__init__(worlds, plural)
+        self.go_on = asyncio.Event()
+
+    async def listed(self, items: Mapping[str, Object]) -> None:
+        self.lists += 1
+        await self.go_on.wait()
+        await ReferredFollower.listed(self, items)
+
+
+async def test_one_that_is_stopped_while_all_is_told_lists_anew(tmp_path: Path, worlds: Worlds) -> None:
+    async with served(tmp_path) as (server, kubeconfig):
+        runtimes = server.serve("/apis/trainer.kubeflow.org/v1/trainingruntimes", "TrainingRuntime")
+        runtimes.put({"metadata": {"name": "torch", "namespace": "team-a"}, "spec": {}})
+        source = Source("trainingruntimes", "trainer.kubeflow.org", optional=True)
+        slow = Slow(worlds, source.plural)
+        reflector = Reflector(Access(kubeconfig).client, source, slow, worlds.trouble)
+        worlds.swap(fleet([]))
+        reflector.start()
+        await until(lambda: slow.lists == 1)
+        await reflector.stop()
+        slow.go_on.set()
+        reflector.start()
+        await until(lambda: worlds.current and worlds.current.surroundings)
+        assert slow.lists == 2
+        await reflector.stop()
 
 
 async def test_a_kind_that_a_cluster_serves_later_is_found_then(tmp_path: Path, worlds: Worlds) -> None:

@@ -370,3 +370,28 @@ def test_several_models_on_purpose_are_offered_where_policy_lets_the_reason_coun
     # Memory that the smaller model has not is no question of models.
     large = pytorchjob(pod(gpus=4, command=("torchrun", "train.py")), workers=2, memory_per_device="60Gi")
     assert "mixed" not in kinds(ask(large, there, policy=allowing))
+
+
+def test_to_be_left_alone_is_offered_where_policy_lets_that_count_alone_and_the_job_would_run() -> None:
+    there = nodes((RTX_5090, 1, 4), (RTX_PRO_6000, 1, 4))
+
+    def job(workers: int, memory: str) -> Json:
+        command = ("torchrun", f"--nnodes={workers}", "train.py")
+        return pytorchjob(pod(gpus=4, command=command), workers=workers, memory_per_device=memory)
+
+    ignoring = Policy(ignore=True)
+    outcome = ask(job(2, "20Gi"), there, policy=ignoring)
+    assert told(outcome)[-1] == (
+        'annotation samestep.dev/ignore: "<your reason>" (unchecked; ranks on several models, at the pace of the '
+        "slowest), on RTX-5090 + RTX-PRO-6000-Blackwell-Server"
+    )
+    again = ask(after(outcome, "left_alone"), there, policy=ignoring)
+    assert (again.verdict, again.because) == (Verdict.ADMIT, "out of scope: samestep.dev/ignore: <your reason>")
+    # The other opt-out looks at memory and room all the same.
+    assert "left_alone" not in kinds(ask(job(2, "20Gi"), there))
+    assert kinds(ask(job(2, "20Gi"), there, policy=replace(ignoring, allow_mixed=True)))[-1] == "mixed"
+    # Admitted, it would run out of memory, or wait for ever.
+    for hopeless in (job(2, "60Gi"), job(3, "20Gi")):
+        denied = ask(hopeless, there, policy=ignoring)
+        assert denied.verdict is Verdict.DENY
+        assert "left_alone" not in kinds(denied)

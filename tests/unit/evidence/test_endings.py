@@ -6,7 +6,7 @@ import pytest
 
 from tests.unit.evidence.observed import PYTORCH, Json, ended_container, pod
 from webhook.catalog.terminations import terminations
-from webhook.evidence.endings import controller_of, read_end, read_rank, says_out_of_memory
+from webhook.evidence.endings import read_end, read_rank, says_out_of_memory
 from webhook.model.run import Ending
 
 AT = datetime(2026, 11, 30, 10, tzinfo=UTC).timestamp()
@@ -138,8 +138,3 @@ def test_a_job_may_quote_the_program() -> None:
     assert says_out_of_memory({"status": {"jobStatus": "FAILED", "message": f"Job entrypoint failed: {PYTORCH}"}})
     assert says_out_of_memory({"status": {"conditions": [{"type": "Failed", "status": "True", "message": PYTORCH}]}})
     assert not says_out_of_memory({"status": {"message": "Job entrypoint failed"}})
-
-
-def test_only_a_controller_is_an_owner() -> None:
-    assert controller_of(pod()) == ("job", "Job", "batch")
-    assert controller_of({"metadata": {}}) == ("", "", "")

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.queues import GPU, flavor, groups, kueue, local, queue, read, volcano
 from tests.samples import Json
-from webhook.fleet.queues import read_queues, with_local_queue
+from webhook.fleet.queues import behind, read_queues, with_queues
 from webhook.model.fleet import Taint
 from webhook.model.placement import Operator, Requirement, Toleration
 from webhook.model.queues import Queue, Queues
@@ -117,20 +117,44 @@ def test_a_local_queue_without_its_cluster_queue_is_not_in_view() -> None:
 
 
 def test_a_local_queue_that_comes_later_has_the_flavors_of_its_cluster_queue() -> None:
-    late = {"metadata": {"name": "lq", "namespace": "team-a"}, "spec": {"clusterQueue": "cq"}}
     before = read(flavor("a"), flavor("b"), queue({"a": 8}))
-    assert with_local_queue(before, late).known[LQ] == read(flavor("a"), queue({"a": 8}), local()).known[LQ]
+    assert with_queues(before, [local()]).known[LQ] == read(flavor("a"), queue({"a": 8}), local()).known[LQ]
     assert LQ not in before.known
 
 
 def test_a_local_queue_that_comes_before_its_cluster_queue_may_have_any_flavor_and_says_what_is_missing() -> None:
-    known = with_local_queue(read(flavor("a"), queue({"a": 8})), local("later")).known[LQ]
+    known = with_queues(read(flavor("a"), queue({"a": 8})), [local("later")]).known[LQ]
     assert ([one.name for one in known.flavors], known.missing) == (["a"], ("ClusterQueue later",))
 
 
-def test_a_local_queue_that_cannot_be_read_is_left_out() -> None:
+@pytest.mark.parametrize("own", [{}, {"kind": "LocalQueue"}, {**local(), "spec": 7}, {**flavor("b"), "spec": 7}])
+def test_what_comes_later_and_cannot_be_read_is_left_out(own: Json) -> None:
     before = read(flavor("a"))
-    assert with_local_queue(before, {"metadata": {"name": "lq"}, "spec": 7}) == before
+    assert with_queues(before, [own]) == before
+    assert [*behind(before, [own])] == []
+
+
+def test_a_cluster_queue_and_a_flavor_that_come_later_are_as_if_they_had_been_there() -> None:
+    late = [local(), queue({"b": 8, "a": 4}), flavor("b", {"gpu": "b"})]
+    assert with_queues(read(flavor("a")), late).known[LQ] == read(flavor("a"), *late).known[LQ]
+    # A flavor is of those that a queue which is nowhere may have, too.
+    assert [one.name for one in with_queues(read(flavor("b")), [flavor("a")]).flavors] == ["a", "b"]
+
+
+def test_what_a_cluster_queue_that_comes_later_can_borrow_is_not_bounded() -> None:
+    before = read(flavor("a"), queue({"a": 8}, "other", cohortName="c"))
+    assert quota(with_queues(before, [local(), queue({"a": 8}, cohortName="c")])) is None
+    assert quota(with_queues(before, [local("other")])) == 8
+
+
+def test_behind_queues_is_what_they_stand_for_and_is_not_there_whole() -> None:
+    def names(queues: Queues, *objects: Json) -> list[str]:
+        return [f"{one.kind.kind} {one.name}" for one in behind(queues, objects)]
+
+    before = read(flavor("a"), queue({"a": 8}, "whole"), queue({"a": 8, "gone": 8}, "in-part"))
+    assert names(before, local("whole")) == []
+    assert names(before, local("in-part"), local("none", "other")) == ["ClusterQueue in-part", "ClusterQueue none"]
+    assert names(before, queue({"a": 8, "gone": 8}), flavor("b")) == ["ResourceFlavor gone"]
 
 
 def test_a_volcano_queue_names_nodes_by_the_label_of_its_plugin() -> None:

@@ -86,7 +86,10 @@ def test_pods_of_a_plain_job_are_independent_where_nothing_spans_them(
 ) -> None:
     assert several(*command, env=env(**variables)).coupling is Coupling.INDEPENDENT
     indexed = several(*command, env=env(**variables), indexed=True)
-    assert (indexed.coupling, indexed.coupling_because) == (Coupling.UNKNOWN, "Indexed Job without a launcher")
+    assert (indexed.coupling, indexed.coupling_because) == (
+        Coupling.UNKNOWN,
+        "Indexed Job without a launcher that spans pods",
+    )
 
 
 def test_one_device_in_all_is_single() -> None:
