@@ -156,13 +156,15 @@ def show_living(one: Living) -> None:
 
 def _how_decided(one: Living) -> str:
     if one.explained.review is None:
-        return "Not decided again, and the models of its pods are not known: you may not list nodes. What is read of it:"
+        return "Not decided again, and the models of its pods are not known: you may not list nodes. What is read:"
     without = " without the pin that it has," if one.without_pin else ""
-    group = "; and whoever created it may be in a group that pools or policies ask for, which is not known here"
-    return (
+    told = (
         f"Decided again now,{without} as if it were created in the cluster as it is; the room of its own pods is free. "
-        f"When it was created, nodes, pods and policies may have been others{group if one.explained.review.as_nobody else ""}:"
+        "When it was created, nodes, pods and policies may have been others"
     )
+    if one.explained.review.as_nobody:
+        told += "; and whoever created it may be in a group that pools or policies ask for, which is not known here"
+    return f"{told}:"
 
 
 def living_document(one: Living) -> dict[str, Any]:

@@ -197,11 +197,11 @@ class Ring:
 async def test_what_was_there_at_one_list_and_went_after_it_is_freed_at_the_next(live: LiveFleet) -> None:
     ring = Ring()
     seen = weakref.ref(ring)
-    live.pods.listed({})
+    await live.pods.listed({})
     await published(live)
     del ring
 
-    live.pods.listed({})
+    await live.pods.listed({})
     await published(live)
 
     assert seen() is None
