@@ -30,12 +30,16 @@ _PLURALS = {"Job": "apis/batch/v1", "PyTorchJob": "apis/kubeflow.org/v1"}
 
 
 def policy(name: str) -> Json:
-    """The policy of the cluster, in one of its two states."""
+    """The policy of the cluster, in one of its two states. Its condition holds for every job: the CEL runtime, which is
+    loaded with the first condition, is there from the start."""
     return {
         "apiVersion": "samestep.dev/v1alpha1",
         "kind": "TrainingPolicy",
         "metadata": {"name": "soak"},
-        "spec": {"pin": {"strategy": "Ordered", "order": [card.product for card in POLICIES[name]]}},
+        "spec": {
+            "match": {"matchConditions": [{"name": "created", "expression": "request.operation == 'CREATE'"}]},
+            "pin": {"strategy": "Ordered", "order": [card.product for card in POLICIES[name]]},
+        },
     }
 
 
