@@ -53,6 +53,6 @@ def action_of(finding: Finding) -> Action:
 
 
 def may_deny(code: str) -> bool:
-    """Whether a policy may raise this code to Deny. What passes by itself, what cannot be told from a typo, what is
-    wrong with policies and what is wrong with us is no fault of the job's."""
-    return code not in ("SST402", "SST403") and not code.startswith(("SST7", "SST9"))
+    """Whether a policy may raise this code to Deny. What we did for the job, what passes by itself, what cannot be told
+    from a typo or a node on its way, what is wrong with policies and what is wrong with us is no fault of the job's."""
+    return code not in ("SST301", "SST402", "SST403") and not code.startswith(("SST7", "SST9"))

@@ -3,7 +3,6 @@
 An unknown field is an error, never ignored.
 """
 
-import re
 from collections.abc import Iterable
 from typing import Annotated, Literal, Self
 
@@ -19,7 +18,7 @@ from pydantic import (
     model_validator,
 )
 
-from webhook.catalog.codes import codes
+from webhook.catalog.codes import codes, may_deny
 from webhook.model.finding import Action
 from webhook.model.job import Coupling
 from webhook.model.policy import (
@@ -61,9 +60,8 @@ from webhook.policy.parts import (
     seconds,
 )
 
-NEVER_DENIES = tuple(code for code in codes() if re.match("SST(402|403|7|9)", code))
-"""Codes that no policy may raise to Deny: they tell of a moment, of what cannot be told from a node that is on its way,
-or of a fault that is not the job's."""
+NEVER_DENIES = tuple(code for code in codes() if not may_deny(code))
+"""Codes that no policy may raise to Deny."""
 
 _ACTIONS = {
     ValidationAction.DENY: Action.DENY,
@@ -134,7 +132,7 @@ class CodePart(Part):
     """A finding code."""
     action: ValidationAction
     """Deny: it refuses the job. Warn: it is told to the submitter. Audit: it stands in audit annotations and JSON,
-    which the list of codes calls Info. SST402, SST403, SST7xx and SST9xx may not deny."""
+    which the list of codes calls Info. SST301, SST402, SST403, SST7xx and SST9xx may not deny."""
 
     @field_validator("action")
     @classmethod

@@ -389,6 +389,12 @@ def test_where_the_missing_pin_is_excepted_there_is_no_pin(stage: Stage) -> None
     assert outcome.exceptions == (ExceptionUse("p", "team-a/trial", "SST302"),)
 
 
+@pytest.mark.parametrize("stage", Stage)
+def test_that_a_job_is_pinned_is_no_reason_to_deny_it(stage: Stage) -> None:
+    plain, strict = (under(Policy("p", codes=said), stage=stage) for said in ({}, {"SST301": Action.DENY}))
+    assert (strict.verdict, strict.decision.pin) == (plain.verdict, plain.decision.pin)
+
+
 def test_an_expired_exception_is_reported() -> None:
     outcome = under(OPEN, exceptions=(exception(until=NOW), exception(name="other", namespace="team-b", until=0)))
     (expired,) = [one for one in outcome.decision.findings if one.code == "SST702"]
