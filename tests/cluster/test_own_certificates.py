@@ -108,6 +108,11 @@ class State:
         edited["webhooks"][0]["rules"][0]["operations"] = ["DELETE"]
         self._api.request("PUT", PATHS[0], edited)
 
+    def undone(self) -> list[str]:
+        """What Events tell of edits, a moment after they were put right."""
+        events = self._api.get("/api/v1/namespaces/default/events")["items"]
+        return [one["message"] for one in events if one["reason"] == "EditUndone"]
+
     def until(self, condition: Callable[[], bool]) -> None:
         self._control_plane.processes.wait(NAMES[0], condition, timeout_s=60)
 
@@ -143,10 +148,7 @@ def test_no_job_is_refused_whatever_becomes_of_the_secret_and_of_the_configurati
     assert creating.refused == []
     assert creating.created > 100
     assert state.policies() == {"Fail"}
-    events = control_plane.api.get("/api/v1/namespaces/default/events")["items"]
-    assert [one["message"] for one in events if one["reason"] == "EditUndone"] == [
-        "put right: jobs.batch.pin.samestep.dev: rules"
-    ]
+    state.until(lambda: state.undone() == ["put right: jobs.batch.pin.samestep.dev: rules"])
     logs = b"".join(control_plane.processes.log(name).read_bytes() for name in NAMES)
     assert b"Secret samestep-certificates was made" in logs
     assert b"PRIVATE KEY" not in logs

@@ -114,5 +114,10 @@ def uninstall(plane: ControlPlane) -> None:
     told = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
     assert told[0] == "validatingwebhookconfigurations/samestep removed"
     assert "customresourcedefinitions/trainingpolicies.samestep.dev removed" in told
-    definitions = plane.api.get("/apis/apiextensions.k8s.io/v1/customresourcedefinitions")["items"]
-    assert not [one for one in definitions if one["spec"]["group"] == "samestep.dev"]
+    plane.processes.wait("kube-apiserver", lambda: not definitions(plane))
+
+
+def definitions(plane: ControlPlane) -> list[Json]:
+    """Of our kinds. They go a moment after they were removed, with their objects."""
+    found = plane.api.get("/apis/apiextensions.k8s.io/v1/customresourcedefinitions")["items"]
+    return [one for one in found if one["spec"]["group"] == "samestep.dev"]
