@@ -103,7 +103,8 @@ class OwnCertificates:
                 self._tell("")
             self._trouble("webhook configurations", self._keeper.problem)
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._wake.wait(), self._every_s)
+                async with asyncio.timeout(self._every_s):
+                    await self._wake.wait()
 
     async def _go_by_it(self, client: Client) -> None:
         issued, secret, now = await self._read(client)

@@ -92,7 +92,8 @@ class LivePolicies:
     async def _run(self) -> None:
         while True:
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._changed.wait(), _LOOK_S)
+                async with asyncio.timeout(_LOOK_S):
+                    await self._changed.wait()
             if self.followers.keys() <= self._objects.keys():
                 try:
                     await self._publish()

@@ -60,7 +60,8 @@ class Standings:
     async def _run(self) -> None:
         while True:
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._changed.wait(), _AGAIN_S)
+                async with asyncio.timeout(_AGAIN_S):
+                    await self._changed.wait()
             self._changed.clear()
             if not self._lease.held:
                 self._written.clear()
