@@ -14,7 +14,6 @@ from controlplane.rig import ControlPlane
 from demo.serving import ACCOUNT, HANDLERS, MANIFESTS, Webhook, register, start_webhook, unregister
 from tests.cluster.team import Team
 
-
 # asyncio of 3.11 forgets a TLS connection whose making is cancelled before its handshake begins, as those of a follower
 # that is stopped as soon as it has started. The collector closes it, in the middle of whatever test runs then.
 _FORGOTTEN = pytest.mark.filterwarnings("ignore:unclosed (transport|<socket):ResourceWarning")
