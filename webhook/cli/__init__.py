@@ -6,7 +6,8 @@ from importlib import import_module
 
 import click
 
-_SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+from webhook.cli.settings import SETTINGS
+
 _NAMES = (
     "audit",
     "bundle",
@@ -37,8 +38,6 @@ class _Commands(Mapping[str, click.Command]):
         if name not in _NAMES:
             raise KeyError(name)
         command: click.Command = getattr(import_module(f"{__name__}.{name}"), name)
-        # Its own too: click keeps the help option of a command's first call, with or without the group.
-        command.context_settings.update(_SETTINGS)
         return command
 
     def __iter__(self) -> Iterator[str]:
@@ -48,7 +47,7 @@ class _Commands(Mapping[str, click.Command]):
         return len(_NAMES)
 
 
-@click.group(context_settings=_SETTINGS)
+@click.group(context_settings=SETTINGS)
 @click.version_option(package_name="samestep", prog_name="samestep")
 def main() -> None:
     """Keeps every GPU training job on one GPU model."""

@@ -17,6 +17,7 @@ from webhook.cli.options import files_option, policies_option
 from webhook.cli.output import dumped
 from webhook.cli.printing import put, table
 from webhook.cli.seen import cluster_options, seen_in, seen_live
+from webhook.cli.settings import SETTINGS
 from webhook.cli.worlds import fleet_option
 from webhook.decision.landed import Landed
 from webhook.model.verdict import Verdict
@@ -43,7 +44,7 @@ _FOUND = frozenset(Found) - {Found.WOULD_BE_PINNED}
 """What makes the exit status 1. What would be pinned runs well enough where it is not one of these as well."""
 
 
-@click.command()
+@click.command(context_settings=SETTINGS)
 @files_option(
     "A dump instead of a cluster: `kubectl get nodes,pods,jobs,… -A -o yaml`, pods with their nodes. Repeatable.",
 )

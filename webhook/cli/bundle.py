@@ -15,6 +15,7 @@ from webhook.cli.options import files_option, policies_option
 from webhook.cli.reading import Explained, Reader
 from webhook.cli.requests import request_of
 from webhook.cli.seen import Seen, cluster_options, seen_in, seen_live
+from webhook.cli.settings import SETTINGS
 from webhook.cli.worlds import fleet_option
 from webhook.intake.admission import NotAReview
 
@@ -26,7 +27,7 @@ class NoAnswerError(Exception):
     """A replica that says nothing; the message says why."""
 
 
-@click.command()
+@click.command(context_settings=SETTINGS)
 @click.argument("named", required=False, metavar="[TYPE/NAME]")
 @files_option("Instead of a job that is there: the one manifest, or AdmissionReview, to be decided.")
 @fleet_option("A dump instead of a cluster, as `samestep audit -f` takes it. Repeatable.")

@@ -15,11 +15,12 @@ from webhook.cli.documents import Document, Unreadable, parse_documents
 from webhook.cli.live import ACCELERATORS, list_live
 from webhook.cli.options import files_option
 from webhook.cli.output import dumped
+from webhook.cli.settings import SETTINGS
 
 _LEGEND = "~ sources disagree, * FP16 (no BF16); -o yaml has the sources"
 
 
-@click.command()
+@click.command(context_settings=SETTINGS)
 @click.argument("products", nargs=-1, metavar="[PRODUCT]...")
 @files_option(
     "Accelerator objects that add to the catalog or override it. Repeatable.",

@@ -19,6 +19,7 @@ from webhook.cli.documents import Unreadable, parse_all
 from webhook.cli.options import accelerators_from, files_option, language_option, policies_option, rules_from
 from webhook.cli.output import dumped
 from webhook.cli.requests import request_of
+from webhook.cli.settings import SETTINGS
 from webhook.cli.surroundings import LOOKED_UP
 from webhook.cli.worlds import fleet_option, tells_of_nodes, world_from
 from webhook.decision.scope import scope
@@ -37,7 +38,7 @@ class Item:
     review: Review
 
 
-@click.command()
+@click.command(context_settings=SETTINGS)
 @files_option(
     "Manifests or AdmissionReviews, YAML or JSON; - is standard input. What a job refers to (the runtime of a "
     "TrainJob) is looked up among them. Repeatable.",

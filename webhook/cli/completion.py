@@ -5,13 +5,15 @@ from collections.abc import Iterator, Sequence
 import click
 from click.shell_completion import ShellComplete, get_completion_class
 
+from webhook.cli.settings import SETTINGS
+
 _SHELLS = ("bash", "fish", "zsh")
 _VARIABLE = "_SAMESTEP_COMPLETE"
 # What kubectl takes from a plugin (cobra's ShellCompDirective): whether files are completed beside what is listed.
 _WITH_FILES, _WITHOUT_FILES = ":0", ":4"
 
 
-@click.command()
+@click.command(context_settings=SETTINGS)
 @click.argument("shell", type=click.Choice(_SHELLS))
 @click.pass_context
 def completion(ctx: click.Context, shell: str) -> None:

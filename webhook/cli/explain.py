@@ -26,13 +26,14 @@ from webhook.cli.output import dumped
 from webhook.cli.reading import Explained, Reader
 from webhook.cli.requests import request_of
 from webhook.cli.seen import Seen, cluster_options, seen_in, seen_live
+from webhook.cli.settings import SETTINGS
 from webhook.cli.surroundings import LOOKED_UP
 from webhook.cli.worlds import fleet_option, tells_of_nodes, world_from
 from webhook.intake.admission import NotAReview
 from webhook.model.policy import Language
 
 
-@click.command()
+@click.command(context_settings=SETTINGS)
 @click.argument("what", required=False, metavar="[CODE | TYPE/NAME]")
 @files_option(
     "Manifests or AdmissionReviews, YAML or JSON; - is standard input. Repeatable.",

@@ -17,13 +17,14 @@ from webhook.cli.documents import Unreadable
 from webhook.cli.fleet_reads import read_files, read_live
 from webhook.cli.options import accelerators_from, common_from, files_option, policies_option
 from webhook.cli.output import dumped
+from webhook.cli.settings import SETTINGS
 from webhook.fleet.snapshot import to_objects
 from webhook.fleet.summary import ModelSummary, OddNode, odd_nodes, summarize
 
 _SHOWN = 4
 
 
-@click.command()
+@click.command(context_settings=SETTINGS)
 @files_option(
     "Nodes from files (`kubectl get nodes -o yaml`, or a snapshot) instead of a cluster; Pods, "
     "ResourceSlices, ResourceClaims and Accelerators beside them count. Repeatable.",

@@ -6,11 +6,12 @@ import click
 
 from webhook.cli.documents import Unreadable
 from webhook.cli.fleet_reads import read_files, read_live
+from webhook.cli.settings import SETTINGS
 from webhook.cli.starting import starting_set
 from webhook.cli.worlds import fleet_option
 
 
-@click.command()
+@click.command(context_settings=SETTINGS)
 @fleet_option(
     "Nodes from files (`kubectl get nodes -o yaml`, or a snapshot) instead of a cluster. Repeatable.",
 )

@@ -17,6 +17,7 @@ from webhook.catalog.accelerators import accelerators
 from webhook.cli.live import ClusterError
 from webhook.cli.options import files_from, policies_option
 from webhook.cli.output import dumped
+from webhook.cli.settings import SETTINGS
 from webhook.model.profile import Observation, Profile
 from webhook.policy.training_profile import read_profile
 
@@ -35,7 +36,7 @@ def _span(_: click.Context, __: click.Parameter, text: str) -> float:
     return float(found[1]) * _UNITS_S[found[2]]
 
 
-@click.command()
+@click.command(context_settings=SETTINGS)
 @click.option("--prometheus", help="URL of the Prometheus that knows what devices held; without it, only ends count.")
 @click.option("--prometheus-token-file", type=_FILE, help="File with the bearer token for it.")
 @click.option("--prometheus-ca-file", type=_FILE, help="Authorities of its certificate, PEM.  [default: the system's]")

@@ -15,6 +15,7 @@ from webhook.cli.lints.whole import check
 from webhook.cli.options import policy_paths
 from webhook.cli.output import dumped
 from webhook.cli.policy_tests import ENDING, tests_in
+from webhook.cli.settings import SETTINGS
 from webhook.cli.surroundings import Offline, offline
 from webhook.cli.worlds import fleet_option
 from webhook.model.policy import Policy
@@ -22,7 +23,7 @@ from webhook.policy.common import common
 from webhook.policy.load import Loaded, load
 
 
-@click.command()
+@click.command(context_settings=SETTINGS)
 @policy_paths
 @fleet_option(
     "The nodes, and Namespaces, that the policies are for: what they pin by and select is looked for there. Repeatable."

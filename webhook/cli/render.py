@@ -4,9 +4,10 @@ import click
 import yaml
 
 from webhook.cli.overlays import Object, overlays, rendered
+from webhook.cli.settings import SETTINGS
 
 
-@click.command(epilog=f"Overlays: {', '.join(overlays())}.")
+@click.command(context_settings=SETTINGS, epilog=f"Overlays: {', '.join(overlays())}.")
 @click.argument("overlay", metavar="OVERLAY", type=click.Choice(list(overlays())))
 @click.option("--image", help="Image of the webhook.  [default: that of the overlay]")
 def render(overlay: str, image: str | None) -> None:

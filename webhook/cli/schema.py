@@ -2,10 +2,11 @@
 
 import click
 
+from webhook.cli.settings import SETTINGS
 from webhook.policy.definitions import MODELS, definition_of, schema_of
 
 
-@click.command()
+@click.command(context_settings=SETTINGS)
 @click.argument("kind", type=click.Choice(list(MODELS), case_sensitive=False), required=False, metavar="[KIND]")
 @click.option("--crd", is_flag=True, help="The CustomResourceDefinition instead, for kubectl apply.")
 def schema(kind: str | None, crd: bool) -> None:  # noqa: FBT001 - click passes it by name

@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from webhook.cli.options import accelerators_from, files_from, policies_option
+from webhook.cli.settings import SETTINGS
 from webhook.cli.surroundings import Offline, offline
 from webhook.model.policy import Policy
 from webhook.model.profile import NO_PROFILES
@@ -15,7 +16,7 @@ _FILE = click.Path(path_type=Path)
 _PORT = click.IntRange(0, 65535)
 
 
-@click.command()
+@click.command(context_settings=SETTINGS)
 @click.option("--host", default="", help="Address to listen on.  [default: all interfaces]")
 @click.option("--port", type=_PORT, default=8443, show_default=True, help="Port for the API server (HTTPS).")
 @click.option("--probe-port", type=_PORT, default=8080, show_default=True, help="Port for probes (HTTP).")

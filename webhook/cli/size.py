@@ -15,6 +15,7 @@ from webhook.cli.documents import Unreadable, parse_all
 from webhook.cli.options import policies_option, policy_from
 from webhook.cli.output import dumped
 from webhook.cli.requests import creation_of
+from webhook.cli.settings import SETTINGS
 from webhook.cli.sizes import Elsewhere, Estimated, Found, Linear, Observed, Unknown, document, runs, show
 from webhook.cli.surroundings import LOOKED_UP, offline, surroundings_from
 from webhook.evidence.lessons import lessons_of
@@ -42,7 +43,7 @@ def _one_of(kind: type[StrEnum]) -> click.Choice[str]:
     return click.Choice([one.value for one in kind])
 
 
-@click.command()
+@click.command(context_settings=SETTINGS)
 @click.option(
     "-f", "--filename", "file", type=click.Path(path_type=Path), help="A job to read all of it from that no flag says."
 )

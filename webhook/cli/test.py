@@ -7,11 +7,12 @@ import click
 
 from webhook.cli.options import policy_paths
 from webhook.cli.policy_tests import ENDING, CaseResult, read_tests, run, tests_in
+from webhook.cli.settings import SETTINGS
 from webhook.cli.test_reports import junit, report, text_of
 from webhook.policy.documents import Fault
 
 
-@click.command()
+@click.command(context_settings=SETTINGS)
 @policy_paths
 @click.option("-o", "--output", type=click.Choice(["text", "json", "junit"]), default="text", show_default=True)
 @click.pass_context

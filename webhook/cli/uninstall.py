@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from webhook.cli.live import asked
+from webhook.cli.settings import SETTINGS
 
 if TYPE_CHECKING:
     from webhook.cluster.access import Client
@@ -16,7 +17,7 @@ _WITH = {
 }
 
 
-@click.command()
+@click.command(context_settings=SETTINGS)
 @click.option("--kubeconfig", type=click.Path(path_type=Path), help="Which kubeconfig to use.")
 @click.option("--context", help="Which context of it.")
 @click.option("--only", type=click.Choice(["webhooks"]), help="Stop the API server from asking, and no more.")

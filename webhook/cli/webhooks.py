@@ -5,10 +5,11 @@ from pathlib import Path
 import click
 
 from webhook.cli.options import common_from, policies_option
+from webhook.cli.settings import SETTINGS
 from webhook.policy.kinds import kinds_of
 
 
-@click.command()
+@click.command(context_settings=SETTINGS)
 @policies_option()
 def webhooks(policies: Path | None) -> None:
     """Print the webhook configurations for the kinds of job that can be read.

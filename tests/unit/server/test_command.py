@@ -57,6 +57,12 @@ def is_ready(probe_port: int) -> bool:
     return True
 
 
+def test_it_has_the_same_help_without_the_group() -> None:
+    called = [sys.executable, "-c", "from webhook.cli.serve import serve; serve()", "-h"]
+    told = subprocess.run(called, capture_output=True, text=True, check=True).stdout
+    assert "-h, --help" in told
+
+
 def refused(*options: str | Path) -> str:
     """What it says where it cannot start."""
     environment = {"HOME": "/nonexistent", "KUBECONFIG": None, "KUBERNETES_SERVICE_HOST": None}
