@@ -4,7 +4,6 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable
-from contextlib import suppress
 from datetime import UTC, datetime
 from enum import StrEnum
 from hashlib import sha256
@@ -14,7 +13,7 @@ from typing import Any
 from webhook.answer.events import Told
 from webhook.cluster.access import Client, StatusError, reason
 from webhook.cluster.contact import Connect
-from webhook.cluster.tasks import ended
+from webhook.cluster.tasks import ended, waited
 from webhook.cluster.telling import Telling
 from webhook.model.request import Object
 
@@ -72,8 +71,7 @@ class Events:
     async def stop(self, within_s: float = 2.0) -> None:
         """Writes what waits, for so long, and no more."""
         if self._task is not None:
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._none.wait(), within_s)
+            await waited(self._none, within_s)
             await ended(self._task)
 
     def write(self, event: dict[str, Any]) -> None:

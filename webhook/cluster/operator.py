@@ -14,6 +14,7 @@ from webhook.catalog.workloads import workloads
 from webhook.cluster.access import Access, AccessError, reason
 from webhook.cluster.following import Following
 from webhook.cluster.handlers import STAGES, Handler
+from webhook.cluster.tasks import waited
 from webhook.model.request import Stage
 from webhook.model.workload import Workloads
 
@@ -55,7 +56,7 @@ async def run_operator(
             await kopf.run_tasks(tasks, ignored=_Strangers(tasks))
         except Exception as error:  # noqa: BLE001 (kopf has logged it in full)
             _log.warning("kopf ended and starts again: %s", reason(error))
-        await _sleep(_AGAIN_S * random.uniform(0.5, 1.0), unless=stop)  # noqa: S311 (not for secrets)
+        await waited(stop, _AGAIN_S * random.uniform(0.5, 1.0))  # noqa: S311 (not for secrets)
 
 
 def admission_registry(handlers: Mapping[str, Handler], kinds: Workloads | None = None) -> kopf.OperatorRegistry:
@@ -130,10 +131,3 @@ class _Strangers(Collection["asyncio.Task[Any]"]):
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
-
-
-async def _sleep(seconds: float, *, unless: asyncio.Event) -> None:
-    try:
-        await asyncio.wait_for(unless.wait(), seconds)
-    except TimeoutError:
-        return

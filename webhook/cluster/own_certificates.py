@@ -25,7 +25,7 @@ from webhook.cluster.authority import BrokenError, Issued, Lives, read_issued, r
 from webhook.cluster.contact import Connect
 from webhook.cluster.keeper import Keeper
 from webhook.cluster.lease import LABELS, Lease
-from webhook.cluster.tasks import ended
+from webhook.cluster.tasks import ended, waited
 from webhook.cluster.telling import Telling
 
 SECRET = "samestep-certificates"  # noqa: S105 (its name)
@@ -102,9 +102,7 @@ class OwnCertificates:
             else:
                 self._tell("")
             self._trouble("webhook configurations", self._keeper.problem)
-            with suppress(TimeoutError):
-                async with asyncio.timeout(self._every_s):
-                    await self._wake.wait()
+            await waited(self._wake, self._every_s)
 
     async def _go_by_it(self, client: Client) -> None:
         issued, secret, now = await self._read(client)

@@ -4,11 +4,10 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
 from functools import partial
 
 from webhook.cluster.referred import WholeFollower
-from webhook.cluster.tasks import ended
+from webhook.cluster.tasks import ended, waited
 from webhook.cluster.world import Worlds
 from webhook.model.request import Object
 from webhook.model.rules import Rules
@@ -91,9 +90,7 @@ class LivePolicies:
 
     async def _run(self) -> None:
         while True:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(_LOOK_S):
-                    await self._changed.wait()
+            await waited(self._changed, _LOOK_S)
             if self.followers.keys() <= self._objects.keys():
                 try:
                     await self._publish()

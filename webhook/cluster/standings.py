@@ -3,7 +3,6 @@
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
@@ -13,7 +12,7 @@ from webhook.cluster.access import Client, reason
 from webhook.cluster.contact import Connect
 from webhook.cluster.events import event_on, path_of
 from webhook.cluster.lease import Lease
-from webhook.cluster.tasks import ended
+from webhook.cluster.tasks import ended, waited
 from webhook.cluster.telling import Telling
 from webhook.model.request import Object
 from webhook.policy.settle import Standing
@@ -59,9 +58,7 @@ class Standings:
 
     async def _run(self) -> None:
         while True:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(_AGAIN_S):
-                    await self._changed.wait()
+            await waited(self._changed, _AGAIN_S)
             self._changed.clear()
             if not self._lease.held:
                 self._written.clear()

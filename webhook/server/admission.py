@@ -8,7 +8,6 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, TypeAlias
@@ -20,6 +19,7 @@ from aiohttp import web
 
 from webhook.answer.response import admission_response
 from webhook.cluster.handlers import CALL, STAGES, Call
+from webhook.cluster.tasks import waited
 from webhook.cluster.world import Worlds
 from webhook.intake.admission import API_VERSION, NotAReview, read_request
 from webhook.model.request import Object, Request
@@ -99,8 +99,7 @@ class Admission:
 
     async def idle(self) -> None:
         """Returns when nothing is in flight, or would no longer be answered in time."""
-        with suppress(TimeoutError):
-            await asyncio.wait_for(self._idle.wait(), self.limits.deadline_s)
+        await waited(self._idle, self.limits.deadline_s)
 
     async def _admit(self, http: web.Request, started: float) -> bytes:
         handler = http.match_info["id"]
