@@ -125,7 +125,8 @@ class _Reader:
         end: int,
     ) -> set[str]:
         """Take every flag between two words; those that stand there and are not switched off."""
-        words, texts, on = self._invocation.words, self._invocation.words.texts, set[str]()
+        words, texts = self._invocation.words, self._invocation.words.texts
+        on: set[str] = set()
         for name, index in sorted(flags.items(), key=itemgetter(1)):
             flag = name if name[:2] == "--" else _key(name, parser)
             if not flag or index < start:

@@ -1,6 +1,7 @@
 """What the containers of a job say: by their commands, their environment and the files that these name."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from typing import NamedTuple
 
 from webhook.catalog.allocators import memory_variables
@@ -61,19 +62,23 @@ def read_spoken(roles: Sequence[RawRole], source: Object, workload: Workload, ar
     read += _of_roles(with_devices, around, budget)
     if not any(one.evidence or one.batch or one.trainers for one in read):
         read += _of_roles([role for role in roles if role.apart or not role.devices], around, budget)
+    told: list[tuple[RawRole, Evidence]] = []
+    batch: list[Sighting] = []
+    trainers: list[TrainerTold] = []
+    trained: list[Trained] = []
+    programs: list[Program] = []
+    memory_settings: dict[str, str] = {}
     faults: list[Finding] = []
     for one in read:
+        told += [(one.role, said) for said in one.evidence]
+        batch += one.batch
+        trainers += one.trainers
+        trained += one.trained
+        programs += one.programs
+        memory_settings.update(one.memory_settings)
         faults += [fault for fault in one.faults if fault not in faults]
-    return Spoken(
-        told=[(one.role, said) for one in read for said in one.evidence],
-        batch=[seen for one in read for seen in one.batch],
-        trainers=[trained for one in read for trained in one.trainers],
-        trained=[trained for one in read for trained in one.trained],
-        programs=tuple(ran for one in read for ran in one.programs),
-        memory_settings={name: value for one in read for name, value in one.memory_settings},
-        containers=tuple(_containers(roles, {one.at: one.unset for one in read})),
-        faults=tuple(faults),
-    )
+    containers = _containers(roles, {one.at: one.unset for one in read})
+    return Spoken(told, batch, trainers, trained, tuple(programs), memory_settings, tuple(containers), tuple(faults))
 
 
 class _Read(NamedTuple):
@@ -86,7 +91,7 @@ class _Read(NamedTuple):
     trainers: list[TrainerTold]
     trained: list[Trained]
     programs: list[Program]
-    memory_settings: tuple[tuple[str, str], ...] = ()
+    memory_settings: Mapping[str, str]
     unset: tuple[str, ...] = ()
     faults: tuple[Finding, ...] = ()
 
@@ -144,7 +149,7 @@ def _container(role: RawRole, container: Object, at: Pointer, around: Around, bu
     unset = environment.unset
     if sources := container.get("envFrom"):
         unset += tuple(f"envFrom[{index}]" for index in range(len(sources))) if isinstance(sources, list) else ()
-    return _said(role, at, programs, environment, image)._replace(unset=unset, faults=files.faults)
+    return _said(role, at, programs, environment, image, unset, files)
 
 
 def _scripts(role: RawRole, source: Object, workload: Workload, budget: Budget) -> Iterator[_Read]:
@@ -159,17 +164,28 @@ def _scripts(role: RawRole, source: Object, workload: Workload, budget: Budget) 
         yield _said(role, path, scripted(written, path, environment, budget), environment)
 
 
-def _said(role: RawRole, at: Pointer, programs: list[Invocation], environment: Environment, image: str = "") -> _Read:
+def _said(
+    role: RawRole,
+    at: Pointer,
+    programs: list[Invocation],
+    environment: Environment,
+    image: str = "",
+    unset: tuple[str, ...] = (),
+    files: Files | None = None,
+) -> _Read:
     seen, told = sightings(programs, environment, at), trainers_told(programs, at)
-    trained = [Trained(one, one.trainer, said) for one, said in told if one.trainer is not None]
-    trainers = [said for _, said in told]
-    evident = [one._replace(at=at) for one in evidence(programs, environment)]
-    settings = tuple(_memory_settings(programs, environment))
-    return _Read(role, at, evident, seen, trainers, trained, _ran(programs, image), settings)
-
-
-def _ran(programs: Sequence[Invocation], image: str) -> list[Program]:
-    return [_program(one, image) for one in programs] or [Program(image)]
+    return _Read(
+        role,
+        at,
+        evidence(programs, environment, at),
+        seen,
+        [said for _, said in told],
+        [Trained(one, one.trainer, said) for one, said in told if one.trainer is not None],
+        [_program(one, image) for one in programs] or [Program(image)],
+        _memory_settings(programs, environment),
+        unset,
+        () if files is None else files.faults,
+    )
 
 
 def _program(one: Invocation, image: str) -> Program:
@@ -184,13 +200,19 @@ def _program(one: Invocation, image: str) -> Program:
     return Program(image, line[one.start :], line, bool(one.launches), batch)
 
 
-def _memory_settings(programs: Sequence[Invocation], environment: Environment) -> Iterator[tuple[str, str]]:
-    known = memory_variables() | volatile().variables
-    for one in (environment, *(program.environment for program in programs)):
+def _memory_settings(programs: Sequence[Invocation], environment: Environment) -> Mapping[str, str]:
+    known = _settings_known()
+    found: dict[str, str] = {}
+    for one in (environment, *[program.environment for program in programs]):
         if one.sets_any(known):
-            for name in sorted(known):
-                if word := one.get(name):
-                    yield name, word.text[:_LONGEST]
+            found.update((name, word.text[:_LONGEST]) for name in sorted(known) if (word := one.get(name)))
+    return found
+
+
+@cache
+def _settings_known() -> frozenset[str]:
+    """The variables whose values are kept."""
+    return memory_variables() | volatile().variables
 
 
 def _containers(roles: Sequence[RawRole], unset: Mapping[Pointer, tuple[str, ...]]) -> Iterator[Container]:
