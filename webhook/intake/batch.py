@@ -94,7 +94,11 @@ def read_batch(
     `devices` of the job and what its trainer is told of tensor, pipeline and context parallelism give the share that a
     device takes of a global batch, where no micro-batch is told; with 0 devices none is computed.
     """
-    known = [_Told(one.container, read, *one[2:]) for one in seen if (read := one.micro or _share(one, told, devices))]
+    known = [
+        _Told(one.container, read, one.accumulation, one.total)
+        for one in seen
+        if (read := one.micro or _share(one, told, devices))
+    ]
     if not known:
         return Batch(declared=declared), ()
     first = max(known, key=lambda one: (one.micro.value, one.micro.meaning.certain))

@@ -131,23 +131,23 @@ class _Reader:
             flag = name if name[:2] == "--" else _key(name, parser)
             if not flag or index < start:
                 continue
-            text, place, value = texts[index], Value(index), ""
+            text, at, offset, value = texts[index], index, 0, ""
             if "=" in text:
-                place = Value(index, text.index("=") + 1)
-                value = text[place.offset :]
+                offset = text.index("=") + 1
+                value = text[offset:]
             elif index + 1 < end and texts[index + 1][:2] != "--":
-                place = Value(index + 1)
-                value = texts[index + 1]
+                at = index + 1
+                value = texts[at]
             is_on = value.casefold() not in _FALSE
             if is_on:
                 on.add(flag)
             if flag in parser.says:
-                self._says(parser.says[flag], value, self._said(flag.removesuffix("="), value, place.at))
-            elif flag in parser.config_files and is_on and place not in read:
-                said = self._said(flag.removesuffix("="), value if UNREAD not in value else "", place.at)
+                self._says(parser.says[flag], value, self._said(flag.removesuffix("="), value, at))
+            elif flag in parser.config_files and is_on and Value(at, offset) not in read:
+                said = self._said(flag.removesuffix("="), value if UNREAD not in value else "", at)
                 self._unread.append(said)
                 self._assign(parser.config_files[flag], said)
-        if any(UNREAD in name for name in flags):
+        if UNREAD in "".join(flags):
             self._look_for_unread(words, start, end)
         return on
 
@@ -162,7 +162,7 @@ class _Reader:
 
     def _says(self, says: Says, value: str, said: Said) -> None:
         if UNREAD in value or len(value) > _LONGEST:
-            self._unread.append(replace(said, value=""))
+            self._unread.append(Said("", said.name, said.field))
         elif isinstance(says, str):
             self._take(says, said)
         else:
@@ -181,7 +181,7 @@ class _Reader:
     def _assign(self, assigned: Assigned, said: Said) -> None:
         if assigned is not None:
             setting, value = assigned
-            self._settings[setting] = replace(said, value=value)
+            self._settings[setting] = Said(value, said.name, said.field)
 
     def _take(self, setting: str, said: Said) -> None:
         if setting == "configFile":
@@ -217,8 +217,8 @@ def _key(name: str, parser: Parser) -> str:
     """The flag that a key= is read as; empty where it is none."""
     if name in parser.says or name in parser.config_files:
         return name
-    flag = f"--{name[:-1]}"
-    return flag if parser.key_value and (flag in parser.says or flag in parser.config_files) else ""
+    flag = f"--{name[:-1]}" if parser.key_value else ""
+    return flag if flag in parser.says or flag in parser.config_files else ""
 
 
 def _clean(text: str) -> str:
