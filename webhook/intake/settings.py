@@ -192,17 +192,16 @@ class _Reader:
     def _look_for_partial(self, start: int) -> None:
         """A word that may mean that only a part of the parameters is trained, where one stands here; the flags that are
         read as such say it themselves."""
-        parts = self._parser.partial
+        program, parser, texts = self._invocation.program, self._parser, self._invocation.words.texts
+        words = (program, *texts[start:])
+        whole = " ".join(words).casefold()
+        parts = [part for part in parser.partial if part in whole]
         if not parts:
             return
-        texts = self._invocation.words.texts
-        whole = " ".join((self._invocation.program, *texts[start:])).casefold()
-        if not any(part in whole for part in parts):
-            return
-        for index, text in enumerate((self._invocation.program, *texts[start:]), start - 1):
+        for index, text in enumerate(words, start - 1):
             name = text.partition("=")[0]
             folded = text.casefold()
-            if name not in self._parser.says and (part := next((part for part in parts if part in folded), "")):
+            if name not in parser.says and (part := next((part for part in parts if part in folded), "")):
                 self._settings["partial"] = self._said(name, part, index)
                 return
 
