@@ -87,12 +87,16 @@ def sightings(found: Sequence[Invocation], environment: Variables, container: Po
 
 
 def read_batch(
-    seen: Sequence[Sighting], declared: Reading | None, told: Told | None = None, devices: int = 0
+    seen: Sequence[Sighting],
+    declared: Reading | None,
+    told: Callable[[], Told | None] = lambda: None,
+    devices: int = 0,
 ) -> tuple[Batch, tuple[Finding, ...]]:
     """The batch of the whole job: the largest micro-batch where containers differ, with a change that reaches all.
 
     `devices` of the job and what its trainer is told of tensor, pipeline and context parallelism give the share that a
-    device takes of a global batch, where no micro-batch is told; with 0 devices none is computed.
+    device takes of a global batch, where no micro-batch is told; with 0 devices none is computed, and nobody asks
+    `told`.
     """
     known = [
         _Told(one.container, read, one.accumulation, one.total)
@@ -119,11 +123,12 @@ def read_batch(
     return batch, tuple(_disagreements(known, micro, declared))
 
 
-def _share(one: Sighting, told: Told | None, devices: int) -> Seen | None:
+def _share(one: Sighting, told: Callable[[], Told | None], devices: int) -> Seen | None:
     """What each device takes of a global batch in one pass, rounded up."""
     if one.total is None or not one.total.meaning.shared or not devices:
         return None
-    settings = told.settings if told else {}
+    trainer = told()
+    settings = trainer.settings if trainer else {}
     sizes = [_number(settings[name].value) or 1 for name in _MODEL_PARALLEL if name in settings]
     replicas = max(devices // math.prod(sizes), 1)
     passes = one.accumulation.value if one.accumulation else 1

@@ -21,6 +21,24 @@ _LONGEST = 200
 _MOST_UNREAD = 16
 
 
+class Trainers:
+    """The trainers among the programs of one container, and what they are told: read when somebody asks, and once."""
+
+    __slots__ = ("_container", "_found", "_told")
+
+    def __init__(self, found: Sequence[Invocation], container: Pointer) -> None:
+        self._found = found
+        self._container = container
+        self._told: Sequence[tuple[Invocation, Told]] | None = None
+
+    @property
+    def told(self) -> Sequence[tuple[Invocation, Told]]:
+        """Those that there are."""
+        if self._told is None:
+            self._told = trainers_told(self._found, self._container)
+        return self._told
+
+
 def trainers_told(found: Sequence[Invocation], container: Pointer) -> list[tuple[Invocation, Told]]:
     """The trainers among the programs of one container, and what they are told. Where a launcher starts some programs,
     the others are preparation."""

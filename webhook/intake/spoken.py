@@ -15,11 +15,11 @@ from webhook.intake.evidence import Evidence, evidence
 from webhook.intake.fields import A_STRING, Unreadable, found, objects, text
 from webhook.intake.places import IN_PLACE, Places
 from webhook.intake.roles import RawRole, Told
-from webhook.intake.settings import trainers_told
-from webhook.intake.switches import Trained
+from webhook.intake.settings import Trainers, read_told
+from webhook.intake.switches import Trained, read_switches
 from webhook.intake.words import Budget
 from webhook.model.finding import Finding
-from webhook.model.job import Container, Program
+from webhook.model.job import Container, Program, Switch
 from webhook.model.job import Told as TrainerTold
 from webhook.model.placement import Pointer
 from webhook.model.request import Object
@@ -30,18 +30,25 @@ _LONGEST = 200
 
 
 class Spoken(NamedTuple):
-    """`told` is what launchers and rendezvous environments say, with the role that each belongs to; `trained` are the
-    trainers that were found, with what they are told; `memory_settings` are variables with their values; `containers`
-    are all of the job's, read or not; `faults` are files that are in view and cannot be read."""
+    """`told` is what launchers and rendezvous environments say, with the role that each belongs to; `read` are the
+    containers that speak for the job; `memory_settings` are variables with their values; `containers` are all of the
+    job's, read or not; `faults` are files that are in view and cannot be read."""
 
     told: Told
     batch: list[Sighting]
-    trainers: list[TrainerTold]
-    trained: list[Trained]
+    read: "Sequence[_Read]"
     programs: tuple[Program, ...]
     memory_settings: Mapping[str, str]
     containers: tuple[Container, ...]
     faults: tuple[Finding, ...]
+
+    def trainer(self) -> TrainerTold | None:
+        """What the job's trainer is told."""
+        return read_told([said for one in self.read for _, said in one.trainers.told])
+
+    def switches(self) -> tuple[Switch, ...]:
+        """How it can be told otherwise."""
+        return read_switches([trained for one in self.read for trained in one.trained])
 
 
 class Around(NamedTuple):
@@ -60,25 +67,21 @@ def read_spoken(roles: Sequence[RawRole], source: Object, workload: Workload, ar
     with_devices = [role for role in roles if role.devices and not role.apart]
     read = [*_scripts(with_devices[0], source, workload, budget)] if with_devices else []
     read += _of_roles(with_devices, around, budget)
-    if not any(one.evidence or one.batch or one.trainers for one in read):
+    if not any(one.evidence or one.batch or one.trainers.told for one in read):
         read += _of_roles([role for role in roles if role.apart or not role.devices], around, budget)
     told: list[tuple[RawRole, Evidence]] = []
     batch: list[Sighting] = []
-    trainers: list[TrainerTold] = []
-    trained: list[Trained] = []
     programs: list[Program] = []
     memory_settings: dict[str, str] = {}
     faults: list[Finding] = []
     for one in read:
         told += [(one.role, said) for said in one.evidence]
         batch += one.batch
-        trainers += one.trainers
-        trained += one.trained
         programs += one.programs
         memory_settings.update(one.memory_settings)
         faults += [fault for fault in one.faults if fault not in faults]
     containers = _containers(roles, {one.at: one.unset for one in read})
-    return Spoken(told, batch, trainers, trained, tuple(programs), memory_settings, tuple(containers), tuple(faults))
+    return Spoken(told, batch, read, tuple(programs), memory_settings, tuple(containers), tuple(faults))
 
 
 class _Read(NamedTuple):
@@ -88,12 +91,19 @@ class _Read(NamedTuple):
     at: Pointer
     evidence: list[Evidence]
     batch: list[Sighting]
-    trainers: list[TrainerTold]
-    trained: list[Trained]
+    trainers: Trainers
     programs: list[Program]
     memory_settings: Mapping[str, str]
     unset: tuple[str, ...] = ()
     faults: tuple[Finding, ...] = ()
+    moved_to: tuple[Pointer, Pointer] | None = None
+
+    @property
+    def trained(self) -> Iterator[Trained]:
+        """The trainers that were found."""
+        for one, said in self.trainers.told:
+            if one.trainer is not None:
+                yield Trained(one, one.trainer, said, self.moved_to)
 
     def again(self, role: RawRole) -> "_Read":
         """What the same container of a role with the same pods says. Of trainers that are told the same, only the first
@@ -102,8 +112,7 @@ class _Read(NamedTuple):
         at = (*there, *self.at[len(here) :])
         said = [one.moved(here, there) for one in self.evidence]
         seen = [one.moved(here, there) for one in self.batch]
-        trained = [one.moved(here, there) for one in self.trained]
-        return self._replace(role=role, at=at, evidence=said, batch=seen, trained=trained)
+        return self._replace(role=role, at=at, evidence=said, batch=seen, moved_to=(here, there))
 
 
 def _of_roles(roles: Sequence[RawRole], around: Around, budget: Budget) -> Iterator[_Read]:
@@ -173,14 +182,14 @@ def _said(
     unset: tuple[str, ...] = (),
     files: Files | None = None,
 ) -> _Read:
-    seen, told = sightings(programs, environment, at), trainers_told(programs, at)
+    # Before what was found in files is asked for: this opens them.
+    seen = sightings(programs, environment, at)
     return _Read(
         role,
         at,
         evidence(programs, environment, at),
         seen,
-        [said for _, said in told],
-        [Trained(one, one.trainer, said) for one, said in told if one.trainer is not None],
+        Trainers(programs, at),
         [_program(one, image) for one in programs] or [Program(image)],
         _memory_settings(programs, environment),
         unset,
