@@ -77,9 +77,10 @@ def sightings(found: Sequence[Invocation], environment: Variables, container: Po
     more than one that may not be.
     """
     launched = [one for one in found if one.launches] or found
-    told = [_with_variables(_told(one), one.environment) for one in launched] or [_with_variables({}, environment)]
+    told = [(_told(one), one.environment) for one in launched] or [({}, environment)]
     seen: list[Sighting] = []
-    for known in told:
+    for flags, variables in told:
+        known = _with_variables(flags, variables)
         micro, total = known.get(Means.MICRO_BATCH), known.get(Means.GLOBAL_BATCH)
         if micro or (total and total.meaning.shared):
             seen.append(Sighting(container, micro, known.get(Means.ACCUMULATION), total))
@@ -241,7 +242,7 @@ def _with_others(edit: Callable[..., Edit], others: Sequence[Edit]) -> Edit:
 
 
 def _disagreements(seen: Sequence[_Told], micro: Reading, declared: Reading | None) -> Iterator[Finding]:
-    values = sorted({one.micro.value for one in seen}, reverse=True)
+    values = sorted({one.micro.value for one in seen}, reverse=True) if len(seen) > 1 else ()
     if len(values) > 1:
         told = ", ".join(map(str, values[:5]))
         facts: Facts = {"field": micro.field, "told": told, "taken": micro.value}

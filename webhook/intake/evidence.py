@@ -105,15 +105,26 @@ class Evidence(NamedTuple):
 def evidence(found: Sequence[Invocation], environment: Variables, at: Pointer = ()) -> list[Evidence]:
     """Everything that the container at a path says, its launchers first. Launchers that are told the number of nodes do
     not look into the environment for it; what a program's own flags say counts where it is started without one."""
-    launches = {id(launch): launch for one in found for launch in one.launches}
-    seen = [_launched(launch, at) for launch in launches.values()]
-    strategies = [strategy for one in found for strategy in _strategies(one, at)]
-    hints = [one for one in strategies if one.hint]
-    if any(one.nodes or one.one_node for one in seen):
-        return [*hints, *seen]
-    environments = {id(one.environment): one.environment for one in found} or {0: environment}
-    seen += [one for variables in environments.values() for one in _rendezvous(variables, at)]
-    return [*hints, *seen, *([] if launches else [one for one in strategies if not one.hint])]
+    launches: dict[int, Launch] = {}
+    environments: dict[int, Variables] = {}
+    seen: list[Evidence] = []
+    own: list[Evidence] = []
+    for one in found:
+        environments[id(one.environment)] = one.environment
+        for launch in one.launches:
+            launches[id(launch)] = launch
+        for strategy in _strategies(one, at):
+            (seen if strategy.hint else own).append(strategy)
+    counted = False
+    for launch in launches.values():
+        launched = _launched(launch, at)
+        seen.append(launched)
+        counted = counted or launched.nodes is not None or launched.one_node
+    if counted:
+        return seen
+    for variables in environments.values() if environments else (environment,):
+        seen += _rendezvous(variables, at)
+    return seen if launches else seen + own
 
 
 def _strategies(invocation: Invocation, at: Pointer) -> list[Evidence]:
