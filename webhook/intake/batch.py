@@ -39,7 +39,7 @@ class Seen(NamedTuple):
 
     def moved(self, here: Pointer, there: Pointer) -> "Seen":
         """The same, told a second time: below `there` as it is below `here`."""
-        return self._replace(number=self.number.moved(here, there))
+        return Seen(self.meaning, self.number.moved(here, there), self.value, self.share_of)
 
     def edit(self, *, also: tuple[Edit, ...] = ()) -> Edit:
         """How to change the number; a share is not written anywhere."""
@@ -56,9 +56,12 @@ class Sighting(NamedTuple):
 
     def moved(self, here: Pointer, there: Pointer) -> "Sighting":
         """The same, told a second time: below `there` as it is below `here`."""
-        container = (*there, *self.container[len(here) :])
-        seen = (one and one.moved(here, there) for one in (self.micro, self.accumulation, self.total))
-        return Sighting(container, *seen)
+        return Sighting(
+            (*there, *self.container[len(here) :]),
+            self.micro and self.micro.moved(here, there),
+            self.accumulation and self.accumulation.moved(here, there),
+            self.total and self.total.moved(here, there),
+        )
 
 
 class _Told(NamedTuple):
