@@ -3,10 +3,9 @@
 The catalog (workloads.yaml) and policies are read into these by pydantic; what is said here is their schema.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
-from types import MappingProxyType
 from typing import Annotated, ClassVar
 
 from pydantic import BeforeValidator, ConfigDict, Field, JsonValue, StrictBool, StrictInt, WithJsonSchema
@@ -277,9 +276,7 @@ class Workloads:
 
     def __init__(self, entries: Iterable[Workload]) -> None:
         self.entries = tuple(entries)
-        self._by_kind: Mapping[Kind, Workload] = MappingProxyType(
-            {Kind(one.group, version, one.kind): one for one in self.entries for version in one.versions}
-        )
+        self._by_kind = {(one.group, version, one.kind): one for one in self.entries for version in one.versions}
         kinds = [Kind(one.group, version, one.kind) for one in self.entries for version in one.versions]
         if twice := next((kind for kind in kinds if kinds.count(kind) > 1), None):
             raise ValueError(f"{twice} has two entries for version {twice.version}")
@@ -291,7 +288,7 @@ class Workloads:
 
     def of(self, kind: Kind) -> Workload | None:
         """The entry for exactly this group, version and kind."""
-        return self._by_kind.get(kind)
+        return self._by_kind.get((kind.group, kind.version, kind.kind))
 
     def of_any_version(self, group: str, kind: str) -> Workload | None:
         """The entry for this group and kind, as owner references are to be read: versions come and go."""
