@@ -1,6 +1,7 @@
 """Software stacks: which one an image or a program was built for (stacks.yaml)."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache, lru_cache
@@ -75,12 +76,18 @@ def is_signed(image: str, sign: ImageSign) -> bool:
 
 def stack_of_program(words: tuple[str, ...]) -> tuple[str, Stack] | None:
     """The first of these words that names a program of one stack alone, as a file name, and that stack."""
+    known = _programs()
     for word in words:
         name = word.rpartition("/")[2]
-        for stack in stacks():
-            if name in stack.programs:
-                return name, stack
+        if name in known:
+            return name, known[name]
     return None
+
+
+@cache
+def _programs() -> Mapping[str, Stack]:
+    """The stack of each program; of two that name it, the first."""
+    return {name: stack for stack in reversed(stacks()) for name in stack.programs}
 
 
 def _major(sign: ImageSign, name: str, tag: str) -> int | None:

@@ -82,9 +82,9 @@ class Denial:
         key = (batch, says)
         if key not in self._sizes:
             job = self.job
-            if says and job.told is not None:
-                told = {**job.told.settings, **{name: Said(value, "", "") for name, value in says}}
-                job = replace(job, told=replace(job.told, settings=told))
+            if says and (told := job.told) is not None:
+                settings = {**told.settings, **{name: Said(value, "", "") for name, value in says}}
+                job = replace(job, reads_told=partial(replace, told, settings=settings))
             self._sizes[key] = size(job, self.review.policy, batch).demand
         return self._sizes[key]
 

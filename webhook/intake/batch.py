@@ -77,26 +77,32 @@ def sightings(found: Sequence[Invocation], environment: Variables, container: Po
     more than one that may not be.
     """
     launched = [one for one in found if one.launches] or found
-    told = [_told(one) for one in launched] or [{}]
-    variables = [one.environment for one in launched] or [environment]
-    seen = [
-        Sighting(container, known.get(Means.MICRO_BATCH), known.get(Means.ACCUMULATION), known.get(Means.GLOBAL_BATCH))
-        for flags, variable in zip(told, variables, strict=True)
-        if (known := _with_variables(flags, variable))
-    ]
-    seen = [one for one in seen if one.micro or (one.total and one.total.meaning.shared)]
+    told = [_with_variables(_told(one), one.environment) for one in launched] or [_with_variables({}, environment)]
+    seen: list[Sighting] = []
+    for known in told:
+        micro, total = known.get(Means.MICRO_BATCH), known.get(Means.GLOBAL_BATCH)
+        if micro or (total and total.meaning.shared):
+            seen.append(Sighting(container, micro, known.get(Means.ACCUMULATION), total))
     return [one for one in seen if one.micro is None or one.micro.meaning.certain] or seen
 
 
 def read_batch(
-    seen: Sequence[Sighting], declared: Reading | None, told: Told | None = None, devices: int = 0
+    seen: Sequence[Sighting],
+    declared: Reading | None,
+    told: Callable[[], Told | None] = lambda: None,
+    devices: int = 0,
 ) -> tuple[Batch, tuple[Finding, ...]]:
     """The batch of the whole job: the largest micro-batch where containers differ, with a change that reaches all.
 
     `devices` of the job and what its trainer is told of tensor, pipeline and context parallelism give the share that a
-    device takes of a global batch, where no micro-batch is told; with 0 devices none is computed.
+    device takes of a global batch, where no micro-batch is told; with 0 devices none is computed, and nobody asks
+    `told`.
     """
-    known = [_Told(one.container, read, *one[2:]) for one in seen if (read := one.micro or _share(one, told, devices))]
+    known = [
+        _Told(one.container, read, one.accumulation, one.total)
+        for one in seen
+        if (read := one.micro or _share(one, told, devices))
+    ]
     if not known:
         return Batch(declared=declared), ()
     first = max(known, key=lambda one: (one.micro.value, one.micro.meaning.certain))
@@ -117,11 +123,12 @@ def read_batch(
     return batch, tuple(_disagreements(known, micro, declared))
 
 
-def _share(one: Sighting, told: Told | None, devices: int) -> Seen | None:
+def _share(one: Sighting, told: Callable[[], Told | None], devices: int) -> Seen | None:
     """What each device takes of a global batch in one pass, rounded up."""
     if one.total is None or not one.total.meaning.shared or not devices:
         return None
-    settings = told.settings if told else {}
+    trainer = told()
+    settings = trainer.settings if trainer else {}
     sizes = [_number(settings[name].value) or 1 for name in _MODEL_PARALLEL if name in settings]
     replicas = max(devices // math.prod(sizes), 1)
     passes = one.accumulation.value if one.accumulation else 1
@@ -134,11 +141,11 @@ def _told(invocation: Invocation) -> dict[Means, Seen | None]:
     launchers."""
     table = _table(invocation)
     found = _flags(invocation, table)
-    configurations = [*invocation.configurations.values(), *launched_with(invocation).values()]
-    for one in (one for read in configurations for one in read):
-        for meaning, number in one.numbers(one.parser.batch if one.parser else table):
-            if meaning.means not in found and (seen := _seen(meaning, number, invocation)):
-                found[meaning.means] = seen
+    for read in (*invocation.configurations.values(), *launched_with(invocation).values()):
+        for one in read:
+            for meaning, number in one.numbers(one.parser.batch if one.parser else table):
+                if meaning.means not in found and (seen := _seen(meaning, number, invocation)):
+                    found[meaning.means] = seen
     for launch in invocation.launches:
         for means, number in launch.given:
             if means is Means.ACCUMULATION and means not in found:
@@ -149,9 +156,9 @@ def _told(invocation: Invocation) -> dict[Means, Seen | None]:
 def _table(invocation: Invocation) -> Mapping[str, Meaning]:
     """What flags mean to this program."""
     known = launchers()
-    table = known.flags
-    for name in (invocation.program, *(launch.name for launch in invocation.launches)):
-        table = known.flags_of.get(name, table)
+    table = known.flags_of.get(invocation.program, known.flags)
+    for launch in invocation.launches:
+        table = known.flags_of.get(launch.name, table)
     own = known.flags_where.keys() & invocation.flags.keys() if table is known.flags else ()
     return known.flags_where[min(own)] if own else table
 

@@ -1,7 +1,7 @@
 """What a container's launchers and environment say about nodes and processes."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from webhook.catalog.flags import Means
@@ -102,48 +102,52 @@ class Evidence(NamedTuple):
         return f"{self.says} {stated.says}".strip() if stated else self.says
 
 
-def evidence(found: Sequence[Invocation], environment: Variables) -> list[Evidence]:
-    """Everything that one container says, its launchers first. Launchers that are told the number of nodes do not look
-    into the environment for it; what a program's own flags say counts where it is started without one."""
-    launches: dict[int, Launch] = {id(launch): launch for one in found for launch in one.launches}
-    seen = [_launched(launch) for launch in launches.values()]
-    strategies = [strategy for one in found for strategy in _strategies(one)]
+def evidence(found: Sequence[Invocation], environment: Variables, at: Pointer = ()) -> list[Evidence]:
+    """Everything that the container at a path says, its launchers first. Launchers that are told the number of nodes do
+    not look into the environment for it; what a program's own flags say counts where it is started without one."""
+    launches = {id(launch): launch for one in found for launch in one.launches}
+    seen = [_launched(launch, at) for launch in launches.values()]
+    strategies = [strategy for one in found for strategy in _strategies(one, at)]
     hints = [one for one in strategies if one.hint]
     if any(one.nodes or one.one_node for one in seen):
         return [*hints, *seen]
     environments = {id(one.environment): one.environment for one in found} or {0: environment}
-    seen += [one for variables in environments.values() for one in _rendezvous(variables)]
+    seen += [one for variables in environments.values() for one in _rendezvous(variables, at)]
     return [*hints, *seen, *([] if launches else [one for one in strategies if not one.hint])]
 
 
-def _strategies(invocation: Invocation) -> Iterator[Evidence]:
+def _strategies(invocation: Invocation, at: Pointer) -> list[Evidence]:
     """What the flags of one program say of nodes, processes and strategies."""
     known, flags = launchers(), invocation.flags
+    seen: list[Evidence] = []
     table = known.counts_of.get(invocation.program, known.counts)
-    counted = {table[flag]: _stated(invocation.number(flag)) for flag in table.keys() & flags.keys()}
     for flag in sorted(known.strategies.keys() & flags.keys(), key=flags.__getitem__):
         value = invocation.number(flag).text
         value = value if value and value[0] != "-" else "true"
         for strategy in known.strategies[flag]:
             if strategy.is_meant_by(value):
-                yield _strategy(strategy, f"{flag.removesuffix('=')} {value}" if value != "true" else flag)
+                says = f"{flag.removesuffix('=')} {value}" if value != "true" else flag
+                seen.append(_strategy(strategy, says, at))
     for name, strategy in known.strategy_variables.items():
         word = invocation.environment.get(name)
         if word is not None and strategy.is_meant_by(word.text):
-            yield _strategy(strategy, f"{name}={word.text}")
-    nodes, processes = counted.get(Means.NODES), counted.get(Means.PER_NODE)
-    if nodes or processes:
-        yield Evidence(invocation.program, nodes, counted.get(Means.TOTAL), processes)
+            seen.append(_strategy(strategy, f"{name}={word.text}", at))
+    if counts := table.keys() & flags.keys():
+        stated = {table[flag]: _stated(invocation.number(flag)) for flag in counts}
+        nodes, processes = stated.get(Means.NODES), stated.get(Means.PER_NODE)
+        if nodes or processes:
+            seen.append(Evidence(invocation.program, nodes, stated.get(Means.TOTAL), processes, at=at))
+    return seen
 
 
-def _strategy(strategy: Strategy, says: str) -> Evidence:
+def _strategy(strategy: Strategy, says: str, at: Pointer) -> Evidence:
     says = printable(says.split(UNREAD)[0].strip())
     if strategy.coupling is Coupling.SYNCHRONOUS:
-        return Evidence(says, open=True, launches=False)
-    return Evidence(says, hint=strategy.coupling)
+        return Evidence(says, open=True, launches=False, at=at)
+    return Evidence(says, hint=strategy.coupling, at=at)
 
 
-def _launched(launch: Launch) -> Evidence:
+def _launched(launch: Launch, at: Pointer) -> Evidence:
     stated = {means: _stated(number) for means, number in launch.given}
     return Evidence(
         launch.name,
@@ -152,12 +156,13 @@ def _launched(launch: Launch) -> Evidence:
         stated.get(Means.PER_NODE),
         launch.one_node,
         launch.hidden,
+        at=at,
     )
 
 
-def _rendezvous(variables: Variables) -> Iterator[Evidence]:
+def _rendezvous(variables: Variables, at: Pointer) -> list[Evidence]:
     if not variables.sets_any(launchers().rendezvous_names):
-        return
+        return []
     known = launchers().rendezvous
     nodes, total, processes = (
         next((_variable(name, variables.get(name)) for name in names if name in variables), None)
@@ -165,13 +170,12 @@ def _rendezvous(variables: Variables) -> Iterator[Evidence]:
     )
     address = next((name for name in known.address if name in variables), "")
     if nodes or total:
-        yield Evidence("", nodes, total, processes)
-    elif address:
+        return [Evidence("", nodes, total, processes, at=at)]
+    if address:
         word = variables.get(address)
         hosts = set() if word is None else {word.text, word.text.rpartition(":")[0]}
-        yield Evidence(address, processes=processes, open=known.local.isdisjoint(hosts))
-    elif processes:
-        yield Evidence("", processes=processes)
+        return [Evidence(address, processes=processes, open=known.local.isdisjoint(hosts), at=at)]
+    return [Evidence("", processes=processes, at=at)] if processes else []
 
 
 def _variable(name: str, word: Word | None) -> Stated:

@@ -18,11 +18,9 @@ from webhook.intake.queue import read_queue
 from webhook.intake.queue_slots import queue_slots
 from webhook.intake.roles import RawRole, Told, Written, finished, read_roles, set_apart
 from webhook.intake.runtime import read_run, runtime_of
-from webhook.intake.settings import read_told
 from webhook.intake.signals import disagreements
 from webhook.intake.spoken import Around, read_spoken
 from webhook.intake.strange import strange_accelerators
-from webhook.intake.switches import read_switches
 from webhook.intake.wrapped import Held, held_objects
 from webhook.model.finding import Finding
 from webhook.model.job import Coupling, PinPatches, TrainingJob
@@ -117,12 +115,12 @@ def _job(subject: Subject, metadata: Object, parent: Workload | None) -> Trainin
     device_roles = [role for role in raw_roles if role.devices and not role.apart]
     files = subject.surroundings if subject.config_maps else NOTHING_IN_VIEW
     spoken = read_spoken(raw_roles, source, workload, Around(pods.places, subject.namespace, files))
-    told, trained = spoken.told, read_told(spoken.trainers)
+    told = spoken.told
     coupled = read_coupling(source, workload, device_roles, told, every=raw_roles, grouped=group.said)
     if pods.unseen is not None:
         coupled = Coupled(Coupling.UNKNOWN, "its pods are not in view")
     devices = sum(role.pods * role.devices for role in device_roles)
-    batch, differing = read_batch(spoken.batch, annotations.micro_batch, told=trained, devices=devices)
+    batch, differing = read_batch(spoken.batch, annotations.micro_batch, told=spoken.trainer, devices=devices)
     held_back = _held_back(source, workload)
     started = _started(source, workload) if workload.started is not None else not held_back
     findings = [*annotations.findings, *differing, *spoken.faults]
@@ -143,8 +141,8 @@ def _job(subject: Subject, metadata: Object, parent: Workload | None) -> Trainin
         coupling_because=coupled.because,
         coupling_at=coupled.at,
         batch=batch,
-        told=trained,
-        switches=partial(read_switches, spoken.trained),
+        reads_told=spoken.trainer,
+        switches=spoken.switches,
         programs=spoken.programs,
         memory_settings=spoken.memory_settings,
         containers=spoken.containers,

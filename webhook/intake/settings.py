@@ -21,6 +21,24 @@ _LONGEST = 200
 _MOST_UNREAD = 16
 
 
+class Trainers:
+    """The trainers among the programs of one container, and what they are told: read when somebody asks, and once."""
+
+    __slots__ = ("_container", "_found", "_told")
+
+    def __init__(self, found: Sequence[Invocation], container: Pointer) -> None:
+        self._found = found
+        self._container = container
+        self._told: Sequence[tuple[Invocation, Told]] | None = None
+
+    @property
+    def told(self) -> Sequence[tuple[Invocation, Told]]:
+        """Those that there are."""
+        if self._told is None:
+            self._told = trainers_told(self._found, self._container)
+        return self._told
+
+
 def trainers_told(found: Sequence[Invocation], container: Pointer) -> list[tuple[Invocation, Told]]:
     """The trainers among the programs of one container, and what they are told. Where a launcher starts some programs,
     the others are preparation."""
@@ -125,28 +143,29 @@ class _Reader:
         end: int,
     ) -> set[str]:
         """Take every flag between two words; those that stand there and are not switched off."""
-        words, texts, on = self._invocation.words, self._invocation.words.texts, set[str]()
+        words, texts = self._invocation.words, self._invocation.words.texts
+        on: set[str] = set()
         for name, index in sorted(flags.items(), key=itemgetter(1)):
             flag = name if name[:2] == "--" else _key(name, parser)
             if not flag or index < start:
                 continue
-            text, place, value = texts[index], Value(index), ""
+            text, at, offset, value = texts[index], index, 0, ""
             if "=" in text:
-                place = Value(index, text.index("=") + 1)
-                value = text[place.offset :]
+                offset = text.index("=") + 1
+                value = text[offset:]
             elif index + 1 < end and texts[index + 1][:2] != "--":
-                place = Value(index + 1)
-                value = texts[index + 1]
+                at = index + 1
+                value = texts[at]
             is_on = value.casefold() not in _FALSE
             if is_on:
                 on.add(flag)
             if flag in parser.says:
-                self._says(parser.says[flag], value, self._said(flag.removesuffix("="), value, place.at))
-            elif flag in parser.config_files and is_on and place not in read:
-                said = self._said(flag.removesuffix("="), value if UNREAD not in value else "", place.at)
+                self._says(parser.says[flag], value, self._said(flag.removesuffix("="), value, at))
+            elif flag in parser.config_files and is_on and Value(at, offset) not in read:
+                said = self._said(flag.removesuffix("="), value if UNREAD not in value else "", at)
                 self._unread.append(said)
                 self._assign(parser.config_files[flag], said)
-        if any(UNREAD in name for name in flags):
+        if UNREAD in "".join(flags):
             self._look_for_unread(words, start, end)
         return on
 
@@ -161,7 +180,7 @@ class _Reader:
 
     def _says(self, says: Says, value: str, said: Said) -> None:
         if UNREAD in value or len(value) > _LONGEST:
-            self._unread.append(replace(said, value=""))
+            self._unread.append(Said("", said.name, said.field))
         elif isinstance(says, str):
             self._take(says, said)
         else:
@@ -180,7 +199,7 @@ class _Reader:
     def _assign(self, assigned: Assigned, said: Said) -> None:
         if assigned is not None:
             setting, value = assigned
-            self._settings[setting] = replace(said, value=value)
+            self._settings[setting] = Said(value, said.name, said.field)
 
     def _take(self, setting: str, said: Said) -> None:
         if setting == "configFile":
@@ -191,17 +210,16 @@ class _Reader:
     def _look_for_partial(self, start: int) -> None:
         """A word that may mean that only a part of the parameters is trained, where one stands here; the flags that are
         read as such say it themselves."""
-        parts = self._parser.partial
+        program, parser, texts = self._invocation.program, self._parser, self._invocation.words.texts
+        words = (program, *texts[start:])
+        whole = " ".join(words).casefold()
+        parts = [part for part in parser.partial if part in whole]
         if not parts:
             return
-        texts = self._invocation.words.texts
-        whole = " ".join((self._invocation.program, *texts[start:])).casefold()
-        if not any(part in whole for part in parts):
-            return
-        for index, text in enumerate((self._invocation.program, *texts[start:]), start - 1):
+        for index, text in enumerate(words, start - 1):
             name = text.partition("=")[0]
             folded = text.casefold()
-            if name not in self._parser.says and (part := next((part for part in parts if part in folded), "")):
+            if name not in parser.says and (part := next((part for part in parts if part in folded), "")):
                 self._settings["partial"] = self._said(name, part, index)
                 return
 
@@ -216,8 +234,8 @@ def _key(name: str, parser: Parser) -> str:
     """The flag that a key= is read as; empty where it is none."""
     if name in parser.says or name in parser.config_files:
         return name
-    flag = f"--{name[:-1]}"
-    return flag if parser.key_value and (flag in parser.says or flag in parser.config_files) else ""
+    flag = f"--{name[:-1]}" if parser.key_value else ""
+    return flag if flag in parser.says or flag in parser.config_files else ""
 
 
 def _clean(text: str) -> str:

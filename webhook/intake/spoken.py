@@ -1,6 +1,7 @@
 """What the containers of a job say: by their commands, their environment and the files that these name."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from typing import NamedTuple
 
 from webhook.catalog.allocators import memory_variables
@@ -14,11 +15,11 @@ from webhook.intake.evidence import Evidence, evidence
 from webhook.intake.fields import A_STRING, Unreadable, found, objects, text
 from webhook.intake.places import IN_PLACE, Places
 from webhook.intake.roles import RawRole, Told
-from webhook.intake.settings import trainers_told
-from webhook.intake.switches import Trained
+from webhook.intake.settings import Trainers, read_told
+from webhook.intake.switches import Trained, read_switches
 from webhook.intake.words import Budget
 from webhook.model.finding import Finding
-from webhook.model.job import Container, Program
+from webhook.model.job import Container, Program, Switch
 from webhook.model.job import Told as TrainerTold
 from webhook.model.placement import Pointer
 from webhook.model.request import Object
@@ -29,18 +30,25 @@ _LONGEST = 200
 
 
 class Spoken(NamedTuple):
-    """`told` is what launchers and rendezvous environments say, with the role that each belongs to; `trained` are the
-    trainers that were found, with what they are told; `memory_settings` are variables with their values; `containers`
-    are all of the job's, read or not; `faults` are files that are in view and cannot be read."""
+    """`told` is what launchers and rendezvous environments say, with the role that each belongs to; `read` are the
+    containers that speak for the job; `memory_settings` are variables with their values; `containers` are all of the
+    job's, read or not; `faults` are files that are in view and cannot be read."""
 
     told: Told
     batch: list[Sighting]
-    trainers: list[TrainerTold]
-    trained: list[Trained]
+    read: "Sequence[_Read]"
     programs: tuple[Program, ...]
     memory_settings: Mapping[str, str]
     containers: tuple[Container, ...]
     faults: tuple[Finding, ...]
+
+    def trainer(self) -> TrainerTold | None:
+        """What the job's trainer is told."""
+        return read_told([said for one in self.read for _, said in one.trainers.told])
+
+    def switches(self) -> tuple[Switch, ...]:
+        """How it can be told otherwise."""
+        return read_switches([trained for one in self.read for trained in one.trained])
 
 
 class Around(NamedTuple):
@@ -59,21 +67,21 @@ def read_spoken(roles: Sequence[RawRole], source: Object, workload: Workload, ar
     with_devices = [role for role in roles if role.devices and not role.apart]
     read = [*_scripts(with_devices[0], source, workload, budget)] if with_devices else []
     read += _of_roles(with_devices, around, budget)
-    if not any(one.evidence or one.batch or one.trainers for one in read):
+    if not any(one.evidence or one.batch or one.trainers.told for one in read):
         read += _of_roles([role for role in roles if role.apart or not role.devices], around, budget)
+    told: list[tuple[RawRole, Evidence]] = []
+    batch: list[Sighting] = []
+    programs: list[Program] = []
+    memory_settings: dict[str, str] = {}
     faults: list[Finding] = []
     for one in read:
+        told += [(one.role, said) for said in one.evidence]
+        batch += one.batch
+        programs += one.programs
+        memory_settings.update(one.memory_settings)
         faults += [fault for fault in one.faults if fault not in faults]
-    return Spoken(
-        told=[(one.role, said) for one in read for said in one.evidence],
-        batch=[seen for one in read for seen in one.batch],
-        trainers=[trained for one in read for trained in one.trainers],
-        trained=[trained for one in read for trained in one.trained],
-        programs=tuple(ran for one in read for ran in one.programs),
-        memory_settings={name: value for one in read for name, value in one.memory_settings},
-        containers=tuple(_containers(roles, {one.at: one.unset for one in read})),
-        faults=tuple(faults),
-    )
+    containers = _containers(roles, {one.at: one.unset for one in read})
+    return Spoken(told, batch, read, tuple(programs), memory_settings, tuple(containers), tuple(faults))
 
 
 class _Read(NamedTuple):
@@ -83,12 +91,19 @@ class _Read(NamedTuple):
     at: Pointer
     evidence: list[Evidence]
     batch: list[Sighting]
-    trainers: list[TrainerTold]
-    trained: list[Trained]
+    trainers: Trainers
     programs: list[Program]
-    memory_settings: tuple[tuple[str, str], ...] = ()
+    memory_settings: Mapping[str, str]
     unset: tuple[str, ...] = ()
     faults: tuple[Finding, ...] = ()
+    moved_to: tuple[Pointer, Pointer] | None = None
+
+    @property
+    def trained(self) -> Iterator[Trained]:
+        """The trainers that were found."""
+        for one, said in self.trainers.told:
+            if one.trainer is not None:
+                yield Trained(one, one.trainer, said, self.moved_to)
 
     def again(self, role: RawRole) -> "_Read":
         """What the same container of a role with the same pods says. Of trainers that are told the same, only the first
@@ -97,8 +112,7 @@ class _Read(NamedTuple):
         at = (*there, *self.at[len(here) :])
         said = [one.moved(here, there) for one in self.evidence]
         seen = [one.moved(here, there) for one in self.batch]
-        trained = [one.moved(here, there) for one in self.trained]
-        return self._replace(role=role, at=at, evidence=said, batch=seen, trained=trained)
+        return self._replace(role=role, at=at, evidence=said, batch=seen, moved_to=(here, there))
 
 
 def _of_roles(roles: Sequence[RawRole], around: Around, budget: Budget) -> Iterator[_Read]:
@@ -144,7 +158,7 @@ def _container(role: RawRole, container: Object, at: Pointer, around: Around, bu
     unset = environment.unset
     if sources := container.get("envFrom"):
         unset += tuple(f"envFrom[{index}]" for index in range(len(sources))) if isinstance(sources, list) else ()
-    return _said(role, at, programs, environment, image)._replace(unset=unset, faults=files.faults)
+    return _said(role, at, programs, environment, image, unset, files)
 
 
 def _scripts(role: RawRole, source: Object, workload: Workload, budget: Budget) -> Iterator[_Read]:
@@ -159,17 +173,28 @@ def _scripts(role: RawRole, source: Object, workload: Workload, budget: Budget) 
         yield _said(role, path, scripted(written, path, environment, budget), environment)
 
 
-def _said(role: RawRole, at: Pointer, programs: list[Invocation], environment: Environment, image: str = "") -> _Read:
-    seen, told = sightings(programs, environment, at), trainers_told(programs, at)
-    trained = [Trained(one, one.trainer, said) for one, said in told if one.trainer is not None]
-    trainers = [said for _, said in told]
-    evident = [one._replace(at=at) for one in evidence(programs, environment)]
-    settings = tuple(_memory_settings(programs, environment))
-    return _Read(role, at, evident, seen, trainers, trained, _ran(programs, image), settings)
-
-
-def _ran(programs: Sequence[Invocation], image: str) -> list[Program]:
-    return [_program(one, image) for one in programs] or [Program(image)]
+def _said(
+    role: RawRole,
+    at: Pointer,
+    programs: list[Invocation],
+    environment: Environment,
+    image: str = "",
+    unset: tuple[str, ...] = (),
+    files: Files | None = None,
+) -> _Read:
+    # Before what was found in files is asked for: this opens them.
+    seen = sightings(programs, environment, at)
+    return _Read(
+        role,
+        at,
+        evidence(programs, environment, at),
+        seen,
+        Trainers(programs, at),
+        [_program(one, image) for one in programs] or [Program(image)],
+        _memory_settings(programs, environment),
+        unset,
+        () if files is None else files.faults,
+    )
 
 
 def _program(one: Invocation, image: str) -> Program:
@@ -184,13 +209,19 @@ def _program(one: Invocation, image: str) -> Program:
     return Program(image, line[one.start :], line, bool(one.launches), batch)
 
 
-def _memory_settings(programs: Sequence[Invocation], environment: Environment) -> Iterator[tuple[str, str]]:
-    known = memory_variables() | volatile().variables
-    for one in (environment, *(program.environment for program in programs)):
+def _memory_settings(programs: Sequence[Invocation], environment: Environment) -> Mapping[str, str]:
+    known = _settings_known()
+    found: dict[str, str] = {}
+    for one in (environment, *[program.environment for program in programs]):
         if one.sets_any(known):
-            for name in sorted(known):
-                if word := one.get(name):
-                    yield name, word.text[:_LONGEST]
+            found.update((name, word.text[:_LONGEST]) for name in sorted(known) if (word := one.get(name)))
+    return found
+
+
+@cache
+def _settings_known() -> frozenset[str]:
+    """The variables whose values are kept."""
+    return memory_variables() | volatile().variables
 
 
 def _containers(roles: Sequence[RawRole], unset: Mapping[Pointer, tuple[str, ...]]) -> Iterator[Container]:

@@ -26,10 +26,6 @@ class Trained(NamedTuple):
     told: Told
     moved_to: tuple[Pointer, Pointer] | None = None
 
-    def moved(self, here: Pointer, there: Pointer) -> "Trained":
-        """The same trainer, in another role with the same pods."""
-        return self._replace(moved_to=(here, there))
-
     def placed(self, number: Number) -> Number:
         """A number of its command line, where that stands for this role."""
         return number.moved(*self.moved_to) if self.moved_to else number

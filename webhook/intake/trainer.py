@@ -76,12 +76,15 @@ def configurations(invocation: "Invocation", trainer: Trainer | None) -> Mapping
 
 def launched_with(invocation: "Invocation") -> Mapping[Value, Sequence[Configuration]]:
     """What can be read of the files that its launchers are told of."""
-    words, found = invocation.words, dict[Value, Sequence[Configuration]]()
+    words = invocation.words
+    found: dict[Value, Sequence[Configuration]] = {}
     for launch in invocation.launches:
         parser = launchers().launcher_settings.get(launch.name)
-        holds = parser.holds if parser else {}
-        for flag, place in _named(words, invocation.start, holds):
-            if place.at < invocation.start and (read := opened(invocation.files, place.word(words), holds[flag])):
+        if parser is None or not parser.holds:
+            continue
+        for flag, place in _named(words, invocation.start, parser.holds):
+            what = parser.holds[flag]
+            if place.at < invocation.start and (read := opened(invocation.files, place.word(words), what)):
                 found[place] = read
     return found
 
@@ -94,7 +97,7 @@ def _value(invocation: "Invocation", flag: str) -> Value:
 def _named(words: Words, end: int, holds: Mapping[str, str]) -> Iterator[tuple[str, Value]]:
     """Where the values of these flags stand, up to a word."""
     texts = words.texts
-    for index in range(end if holds else 0):
+    for index in range(end):
         flag, equals, _ = texts[index].partition("=")
         if flag in holds:
             yield flag, Value(index, len(flag) + 1) if equals else Value(index + 1)
@@ -125,8 +128,10 @@ def _by_flags(invocation: "Invocation", at: int) -> Trainer | None:
         for one in opened(invocation.files, place.word(invocation.words), OWN):
             if one.parser is None:
                 found.update((key, known[flag]) for key, _ in one.values if (flag := f"--{key}") in known)
+    if len(found) < 2:
+        return None
     families = {trainers.families[owner] for owner in found.values()}
-    if len(found) < 2 or len(families) > 1:
+    if len(families) > 1:
         return None
     # What extends the family is the more special.
     special = [owner for owner in found.values() if owner not in families]

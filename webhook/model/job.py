@@ -342,6 +342,10 @@ def _nowhere(_: str) -> Sequence[Slot]:
     return ()
 
 
+def _nobody() -> Told | None:
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class TrainingJob:
     """One job. `name` is what to call it in a message (generateName followed by "*" where it has no name yet).
@@ -361,7 +365,8 @@ class TrainingJob:
     coupling_because: str
     coupling_at: Pointer = ()
     batch: Batch = Batch()
-    told: Told | None = None
+    reads_told: Callable[[], Told | None] = field(default=_nobody, repr=False, compare=False)
+    """Gives `told`. Of a job that declares what it needs nobody asks: read when somebody does."""
     switches: Callable[[], Sequence[Switch]] = field(default=tuple, repr=False, compare=False)
     """How its trainer can be told otherwise, the least change of each remedy first. Asked by few: looked up when it
     is."""
@@ -406,6 +411,11 @@ class TrainingJob:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "device_roles", tuple(role for role in self.roles if role.decided))
+
+    @property
+    def told(self) -> Told | None:
+        """What its trainer is told; None where nothing shows one."""
+        return self.reads_told()
 
     @property
     def wanted(self) -> int:

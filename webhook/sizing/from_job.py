@@ -303,7 +303,10 @@ class _Run:
 
     @staticmethod
     def _choice_of(kind: type[_Choice], value: str | None) -> _Choice | None:
-        return kind(value) if value in {one.value for one in kind} else None
+        try:
+            return kind(value) if value else None
+        except ValueError:
+            return None
 
     def _value(self, setting: str) -> str:
         return _value(self._told, setting)

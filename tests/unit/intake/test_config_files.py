@@ -61,7 +61,7 @@ class Seen:
         files = Files.of(pod, one, namespace="team-a", budget=budget, surroundings=surroundings)
         programs = invocations(one, AT, environment, budget, files)
         self.told = read_told([told for _, told in trainers_told(programs, AT)])
-        self.batch = read_batch(sightings(programs, environment, AT), None, self.told, devices=16)[0]
+        self.batch = read_batch(sightings(programs, environment, AT), None, lambda: self.told, devices=16)[0]
         self.evidence = evidence(programs, environment)
         self.faults = files.faults
 

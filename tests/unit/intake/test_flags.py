@@ -108,7 +108,7 @@ def micro(*command: str, devices: int = 16, **fields: Json) -> Reading | None:
     environment = Environment(one, (), budget)
     programs = invocations(one, (), environment, budget)
     told = read_told([read for _, read in trainers_told(programs, ())])
-    return read_batch(sightings(programs, environment, ()), None, told, devices)[0].micro
+    return read_batch(sightings(programs, environment, ()), None, lambda: told, devices)[0].micro
 
 
 BARE = ("--batch-size", "32")
