@@ -112,8 +112,7 @@ def _in(pool: TargetPool, case: Case) -> Decision:
 
 def _on_alike(pool: TargetPool, case: Case, decision: Decision) -> Decision:
     """The decision with hosts and fabrics held to one, where policy requires that."""
-    quietly = replace(case, tell=untold)
-    narrowed, pins = narrowed_to_one(pool, case, decision, lambda within: _in(within, quietly))
+    narrowed, pins = narrowed_to_one(pool, case, decision, lambda within: _in(within, replace(case, tell=untold)))
     if not pins:
         return decision
     # What there is to choose from is told of the whole pool.

@@ -4,7 +4,7 @@ The pool is *there*: existing nodes whatever their passing state. What is free *
 pods are in view.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import chain
@@ -87,10 +87,9 @@ class TargetPool:
         """The nodes of these models that some role may land on."""
         return _union(self.models, models)
 
-    def of_roles(self, models: Iterable[Model]) -> dict[int, Nodes]:
+    def of_roles(self, models: Collection[Model]) -> dict[int, Nodes]:
         """The same for each device role, by its place in the job."""
-        among = tuple(models)
-        return {one.index: _union(one.models, among) for one in self.roles}
+        return {one.index: _union(one.models, models) for one in self.roles}
 
     def without(self, models: frozenset[Model]) -> "TargetPool":
         """The pool as if these models were not there."""
@@ -412,12 +411,11 @@ def _awaited_of(pool: TargetPool, models: tuple[Model, ...], awaited: Mapping[tu
 
 def free_now(pool: TargetPool, models: tuple[Model, ...]) -> int | None:
     """Their devices that no pod has asked for; None where the pods are not in view."""
+    if pool.fleet.free is None:
+        return None
     free = 0
     for model in models:
-        here = free_devices(pool.fleet, pool.offered[model].column.resource, pool.models[model] & pool.now)
-        if here is None:
-            return None
-        free += here
+        free += free_devices(pool.fleet, pool.offered[model].column.resource, pool.models[model] & pool.now) or 0
     return free
 
 
@@ -437,6 +435,13 @@ def _short(pool: TargetPool, models: tuple[Model, ...]) -> Short | None:
         if one.role.gang and not nodes[one.index]:
             return Short(Out.UNREACHABLE, one.role.name, 0)
     return short_of_room(pool, nodes) or _short_of_flavors(pool, nodes)
+
+
+def _has_one_each(pool: TargetPool, nodes: Mapping[int, Nodes], promised: int = 0) -> bool:
+    """Whether all pods of the gang, and others that so many devices are promised to, can have a node each: then there
+    is room for them whatever they ask for, since every node holds one."""
+    pods = sum([one.role.gang for one in pool.roles]) + promised
+    return all(nodes[one.index].bit_count() >= pods for one in pool.roles)
 
 
 def _short_of_flavors(pool: TargetPool, nodes: Mapping[int, Nodes]) -> Short | None:
@@ -476,6 +481,8 @@ def waits(pool: TargetPool, models: tuple[Model, ...], promised: int = 0) -> boo
     """Whether the gang does not fit into what is free now, less so many devices that are promised to others."""
     there = pool.of_roles(models)
     nodes = {one.index: there[one.index] & one.takes for one in pool.roles}
+    if _has_one_each(pool, nodes, promised):
+        return False
     for resource, (wanted, among) in _devices(pool, nodes).items():
         free = free_devices(pool.fleet, resource, among)
         if free is not None and wanted + promised > free:
@@ -490,6 +497,8 @@ def waits(pool: TargetPool, models: tuple[Model, ...], promised: int = 0) -> boo
 
 def short_of_room(pool: TargetPool, nodes: Mapping[int, Nodes]) -> Short | None:
     """Whether these nodes (by role index) lack room for the gang: each shape of pod alone, and devices in all."""
+    if _has_one_each(pool, nodes):
+        return None
     asks = _asks(pool, nodes)
     for role, ask in asks:
         held = pods_held(pool.fleet, ask.requests, ask.nodes, ask.pods)
@@ -522,7 +531,10 @@ def _devices(pool: TargetPool, nodes: Mapping[int, Nodes]) -> dict[str, tuple[in
 
 def packs(pool: TargetPool, models: tuple[Model, ...]) -> bool:
     """Whether first fit finds places for the whole gang on these models; one shape of pod alone needs no packing."""
-    asks = _asks(pool, pool.of_roles(models))
+    nodes = pool.of_roles(models)
+    if _has_one_each(pool, nodes):
+        return True
+    asks = _asks(pool, nodes)
     return len(asks) == 1 or first_fit(pool.fleet, (ask for _, ask in asks))
 
 
