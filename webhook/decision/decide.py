@@ -88,7 +88,7 @@ def _in(pool: TargetPool, case: Case) -> Decision:
     figures = told(pool, weighed)
     if not pool.nodes:
         return Decision(Verdict.ADMIT, figures, findings=(no_node(case.job, case.fleet),))
-    asked_for = tuple(one for one in weighed if Out.UNWISHED not in one.out)
+    asked_for = tuple(one for one in weighed if Out.UNWISHED not in one.out) if case.wish else weighed
     if case.wish and not asked_for:
         return _unmet(pool, case, weighed, figures)
     vendors = _vendors(pool)
@@ -163,9 +163,9 @@ def _unmet(pool: TargetPool, case: Case, weighed: tuple[Candidate, ...], figures
 def _one_model(pool: TargetPool, case: Case, weighed: tuple[Candidate, ...], figures: Pool) -> Decision:
     """Coupled ranks: one candidate with memory and room for the gang."""
     policy = case.policy
-    fitting = tuple(one for one in weighed if not one.memory_out)
+    fitting = tuple([one for one in weighed if not one.memory_out])
     standing = gates(Treatment.ONE_MODEL, policy)
-    roomy = tuple(one for one in fitting if standing.isdisjoint(one.out))
+    roomy = tuple([one for one in fitting if standing.isdisjoint(one.out)])
     findings: list[Finding] = []
     if not roomy:
         withheld = room_withheld(pool, case)

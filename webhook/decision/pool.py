@@ -82,6 +82,8 @@ class TargetPool:
     """By product, in the order of names: what is decided does not depend on the order of nodes."""
     offered: Mapping[Model, Offered]
     """Of the resource by which some role asks for the model, by the nodes that are in the pool."""
+    gang: int
+    """The pods of all roles that have to run at the same time."""
 
     def of(self, models: Iterable[Model]) -> Nodes:
         """The nodes of these models that some role may land on."""
@@ -141,7 +143,8 @@ def target_pool(job: TrainingJob, fleet: Fleet) -> TargetPool:
             unknown |= pool.nodes & pool.column.unknown
             two_models |= pool.nodes & pool.column.two_models
             shares |= pool.nodes & pool.column.shares
-    return TargetPool(fleet, tuple(roles), nodes, now, unknown, two_models, shares, models, offered)
+    gang = sum([one.role.gang for one in roles])
+    return TargetPool(fleet, tuple(roles), nodes, now, unknown, two_models, shares, models, offered, gang)
 
 
 def _together(pools: Iterable[RolePool]) -> Places:
@@ -365,9 +368,9 @@ def _candidate(
     held = weigh([_held(pool, model, policy, facts) for model in models], demand, policy.headroom_percent)
     short = _short(pool, models) if gang else None
     out = held.out if short is None else (*held.out, short.reason)
-    promised = _promised(pool, models, before.promised)
-    awaited = _awaited_of(pool, models, before.awaited)
     free = free_now(pool, models)
+    promised = 0 if free is None else _promised(pool, models, before.promised)
+    awaited = 0 if free is None else _awaited_of(pool, models, before.awaited)
     return Candidate(
         model=models[0],
         also=models[1:],
@@ -440,7 +443,7 @@ def _short(pool: TargetPool, models: tuple[Model, ...]) -> Short | None:
 def _has_one_each(pool: TargetPool, nodes: Mapping[int, Nodes], promised: int = 0) -> bool:
     """Whether all pods of the gang, and others that so many devices are promised to, can have a node each: then there
     is room for them whatever they ask for, since every node holds one."""
-    pods = sum([one.role.gang for one in pool.roles]) + promised
+    pods = pool.gang + promised
     return all(nodes[one.index].bit_count() >= pods for one in pool.roles)
 
 
