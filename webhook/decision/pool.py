@@ -95,6 +95,8 @@ class TargetPool:
 
     def without(self, models: frozenset[Model]) -> "TargetPool":
         """The pool as if these models were not there."""
+        if not models:
+            return self
         gone = self.of(models)
         return replace(
             self,
