@@ -46,8 +46,7 @@ def named(models: Iterable[Model]) -> str:
     return " + ".join(model.name for model in models)
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(NamedTuple):
     """One model in the target pool, over all device roles, or several that count as one: `also` are the others.
 
     `memory_mib` is the least that a node of it reports and `usable_mib` that less the policy's reserve. `devices`
@@ -86,7 +85,7 @@ class Candidate:
     @property
     def name(self) -> str:
         """What messages call it."""
-        return named(self.models)
+        return named(self.models) if self.also else self.model.name
 
     @property
     def doubted(self) -> bool:
