@@ -101,11 +101,13 @@ class Matched:
     findings: tuple[Finding, ...] = ()
 
 
-def matched(candidates: tuple[Policy, ...], request: Request, job: TrainingJob | None, labels: _Labels) -> Matched:
+def matched(
+    candidates: tuple[Policy, ...], request: Request, job: TrainingJob | None, namespaces: Namespaces
+) -> Matched:
     """The candidates whose conditions hold. One whose condition has no answer does not match, and that is told."""
     if not any(one.match.conditions for one in candidates):
         return Matched(candidates)
-    conditions = Conditions(_variables(request, job, labels))
+    conditions = Conditions(_variables(request, job, labels_of(request.namespace, namespaces)))
     found: list[Policy] = []
     faults: list[Finding] = []
     for policy in candidates:

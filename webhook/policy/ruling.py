@@ -17,7 +17,7 @@ from webhook.model.request import Request
 from webhook.model.rules import Namespaces, PolicyException
 from webhook.model.verdict import Decision, ExceptionUse, Verdict
 from webhook.model.world import World
-from webhook.policy.matching import index_of, labels_of, matched
+from webhook.policy.matching import index_of, matched
 
 NOBODY = Policy(name="")
 """Stands for no policy at all: the job is out of scope."""
@@ -25,6 +25,7 @@ NOBODY = Policy(name="")
 LANGUAGE = "samestep.dev/lang"
 """The label of a namespace that says in which language its people read messages."""
 
+_LANGUAGES = {str(one): one for one in Language}
 _STRICTNESS = {Action.INFORM: 0, Action.WARN: 1, Action.DENY: 2}
 _LEADING = ("SST404", "SST501", "SST205", "SST201", "SST401")
 _MOST_MET = 5
@@ -72,7 +73,7 @@ def rule(found: tuple[Policy, ...], request: Request, job: TrainingJob | None, w
     rules = world.rules
     if rules is None or not (rules.policies or rules.never_good):
         return Ruling(found)
-    matching = matched(found, request, job, labels_of(request.namespace, world.namespaces))
+    matching = matched(found, request, job, world.namespaces)
     findings = list(matching.findings)
     policies = matching.policies
     excepted: dict[str, Mapping[str, str]] = {}
@@ -125,15 +126,17 @@ def gate(decision: Decision, ruling: Ruling, before: tuple[Finding, ...] = ()) -
     kept, given = (decision.pin, decision.given) if Verdict.PIN in (verdict, would_be) else (None, None)
     if kept is None and given is None and decision.verdict is Verdict.PIN:
         told = [one for one in told if one[1].code != "SST301"]
-    ranked = (finding for _, finding in sorted(told, key=itemgetter(0)))
-    decision = replace(decision, verdict=would_be, pin=kept, given=given, findings=(*ranked, *ruling.findings))
+    told.sort(key=itemgetter(0))
+    findings = (*[finding for _, finding in told], *ruling.findings)
+    if (would_be, kept, given, findings) != (decision.verdict, decision.pin, decision.given, decision.findings):
+        decision = replace(decision, verdict=would_be, pin=kept, given=given, findings=findings)
     return Gated(verdict, would_be, decision, tuple(used))
 
 
 def language(request: Request, namespaces: Namespaces, policy: Policy) -> Language:
     """The namespace's say, else the policy's. One that there are no texts in counts as none."""
     wanted = namespaces.get(request.namespace, {}).get(LANGUAGE, "")
-    return Language(wanted) if wanted in set(Language) else policy.language
+    return _LANGUAGES.get(wanted, policy.language)
 
 
 def _excepted(
@@ -192,7 +195,7 @@ def _given(verdict: Verdict, *, denied: bool, pinning: bool) -> Verdict:
 
 
 def _stricter(one: Action, other: Action) -> Action:
-    return max(one, other, key=_STRICTNESS.__getitem__)
+    return one if _STRICTNESS[one] >= _STRICTNESS[other] else other
 
 
 def _rank(code: str, acting: Action, would: Action) -> tuple[int, int]:
