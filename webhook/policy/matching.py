@@ -5,12 +5,12 @@ each request, conditions last.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
 from typing import TypeAlias
 
 from webhook.model.finding import Action, Finding
+from webhook.model.frozen import frozen
 from webhook.model.job import TrainingJob
 from webhook.model.placement import Operator, Requirement
 from webhook.model.policy import LabelSelector, Policy
@@ -93,7 +93,7 @@ class _Found:
         return tuple(self.policies[index] for index in sorted(found))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Matched:
     """The policies that a job is under, the steering one first; `findings` tell of conditions without an answer."""
 

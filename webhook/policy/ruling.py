@@ -5,12 +5,13 @@ policy, or codes out of what it denies.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from fnmatch import fnmatchcase
 from operator import itemgetter
 
 from webhook.catalog.codes import action_of, may_deny
 from webhook.model.finding import Action, Finding
+from webhook.model.frozen import frozen
 from webhook.model.job import TrainingJob
 from webhook.model.policy import Language, Policy, ValidationAction
 from webhook.model.request import Request
@@ -33,7 +34,7 @@ _MOST_MET = 5
 _OF_THE_PIN = frozenset({"SST301", "SST302"})
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Ruling:
     """The policies that a job is under, the steering one first; none: it is out of scope.
 
@@ -51,7 +52,7 @@ class Ruling:
         return self.policies[0] if self.policies else NOBODY
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Gated:
     """What an object gets of a decision (`verdict`), and what it would get if every policy denied (`would_be`)."""
 
