@@ -5,7 +5,7 @@ pods are in view.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import reduce
 from itertools import chain
 from operator import or_
@@ -22,6 +22,7 @@ from webhook.fleet.room import fits, free_devices, holding, pods_up_to
 from webhook.fleet.select import by_queue, held_back, placed
 from webhook.model.demand import Demand
 from webhook.model.fleet import DeviceColumn, Fleet, Model, Nodes, Offered, Places
+from webhook.model.frozen import frozen
 from webhook.model.job import Role, TrainingJob
 from webhook.model.placement import Requirement
 from webhook.model.pods import Promise, Queued
@@ -36,7 +37,7 @@ _REMEMBERED = 64
 _Of = TypeVar("_Of")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RolePool:
     """One device role: the nodes of the fleet on which a pod of it may land, and those of each model among them.
 
@@ -67,7 +68,7 @@ class RolePool:
         return replace(self, nodes=self.nodes & nodes, now=self.now & nodes, takes=self.takes & nodes, models=left)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TargetPool:
     """The roles' pools and, over all of them together, the nodes by what they hold; `now` as in RolePool."""
 
@@ -295,7 +296,7 @@ def together(
     return _candidate(pool, tuple(pool.models), demand, policy, gang=True, before=before, facts=facts)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Before:
     """Devices that others have before us: `promised`, by resource and by the products of which they will be, and
     `awaited` by pods without a node, by resource and product."""
@@ -424,7 +425,7 @@ def free_now(pool: TargetPool, models: tuple[Model, ...]) -> int | None:
     return free
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Short:
     """The gang is not to be had: a role, and how many of the pods of its shape could be placed."""
 

@@ -64,7 +64,7 @@ def narrowed_to(weighed: tuple[Candidate, ...], wish: str) -> tuple[Candidate, .
     if not wish:
         return weighed
     wanted = accelerators().canonical(wish)
-    return tuple(one if _names(one.models, wish, wanted) else one._replace(out=_unwished(one.out)) for one in weighed)
+    return tuple(one if _names(one.models, wish, wanted) else replace(one, out=_unwished(one.out)) for one in weighed)
 
 
 def unmet(job: TrainingJob, weighed: tuple[Candidate, ...], withheld: str) -> Finding:

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
@@ -11,6 +10,7 @@ import orjson
 
 from webhook.intake.fields import mapping, shown
 from webhook.model.finding import Facts, Finding, Phrase
+from webhook.model.frozen import frozen
 from webhook.model.job import Coupling, DeclaredMemory, Edit, PinRecord, Reading, Wishes
 from webhook.model.paths import dotted, printable
 from webhook.model.quantity import KIBI, MEBI, QuantityError, units
@@ -45,7 +45,7 @@ _NO_WISHES = Wishes()
 _Value = TypeVar("_Value")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Annotations:
     """What they say, and findings for those that cannot be read."""
 

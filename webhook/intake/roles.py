@@ -1,7 +1,7 @@
 """The roles of a job: how many pods each has, what one asks for, where it may land."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple, TypeAlias
 
@@ -13,6 +13,7 @@ from webhook.intake.placement import read_placement
 from webhook.intake.places import Places
 from webhook.intake.resources import Resources, read_resources
 from webhook.model.finding import Phrase
+from webhook.model.frozen import frozen
 from webhook.model.job import Edit, Overlay, Role, no_edit
 from webhook.model.paths import within
 from webhook.model.placement import Placement, Pointer
@@ -26,7 +27,7 @@ _BY_DEVICES = ("auto", "gpu")
 _AS_MANY = tuple(f"={word}" for word in _BY_DEVICES)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RawRole:
     """One role as its fields have it, before its command lines are read.
 

@@ -4,12 +4,13 @@ The catalog (workloads.yaml) and policies are read into these by pydantic; what 
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import Annotated, ClassVar
 
 from pydantic import BeforeValidator, ConfigDict, Field, JsonValue, StrictBool, StrictInt, WithJsonSchema
 
+from webhook.model.frozen import frozen
 from webhook.model.job import Coupling
 from webhook.model.request import Kind
 
@@ -67,7 +68,7 @@ class Template(StrEnum):
     UNTIL_STARTED = "UntilStarted"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Roles:
     """Where roles are and how they count. All paths start at the role, those of `gang`, `sets` and `scales` at the
     object. A role without a pod template is not there.
@@ -123,7 +124,7 @@ class HeldAs(StrEnum):
     RUNTIME = "Runtime"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Holds:
     """Objects of other kinds inside this one, which its controller creates later. `object` starts at what `at` gives.
 
@@ -147,7 +148,7 @@ class Holds:
             raise ValueError("kind: goes with held: Template or Runtime, and only with these")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ByField:
     """A place that means another coupling: some values there, or that anything is there at all."""
 
@@ -167,7 +168,7 @@ class ByField:
             raise ValueError("values: or there:, one of them")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CouplingRule:
     """The coupling of several pods with devices where no launcher says more; the first of `by` that applies, else
     `several`."""
@@ -177,7 +178,7 @@ class CouplingRule:
     by: Annotated[tuple[ByField, ...], Field(max_length=32)] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Groups:
     """What binds objects of a kind that has one pod each: the first of these labels or annotations that is there names
     the group; `total` is the annotation with the number of its pods."""
@@ -188,7 +189,7 @@ class Groups:
     total: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Workload:
     """One kind: a job with `roles`, a wrapper that `holds` other objects, a job whose templates are those of the
     `runtime` that it names at this path, or, with none of these, a kind that serves.
