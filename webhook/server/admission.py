@@ -18,11 +18,11 @@ import orjson
 from aiohttp import web
 
 from webhook.answer.response import admission_response
-from webhook.cluster.handlers import CALL, STAGES, Call
+from webhook.cluster.handlers import STAGES, Call, Decide
 from webhook.cluster.tasks import waited
 from webhook.cluster.world import Worlds
 from webhook.intake.admission import API_VERSION, NotAReview, read_request
-from webhook.model.request import Object, Request
+from webhook.model.request import Request
 from webhook.model.verdict import Review
 from webhook.model.world import World
 from webhook.server.metrics import Metrics
@@ -56,7 +56,7 @@ class Admission:
     """The admission endpoint. `plug` is for kopf's `settings.admission.server`."""
 
     def __init__(self, worlds: Worlds, metrics: Metrics, limits: Limits = Limits()) -> None:
-        self.fn: kopf.WebhookFn | None = None
+        self.decide: Decide | None = None
         self.surround: Surround | None = None
         """Gets what a request refers to and is not in view; without it, that stays so."""
         self.heard: Callable[[Review], None] = lambda _: None
@@ -69,9 +69,9 @@ class Admission:
         self._idle = asyncio.Event()
         self._idle.set()
 
-    async def plug(self, fn: kopf.WebhookFn) -> AsyncIterator[kopf.WebhookClientConfig]:
-        """Takes kopf's function and keeps it, also when kopf ends: it needs nothing that would end with kopf."""
-        self.fn = fn
+    async def plug(self, decide: Decide) -> AsyncIterator[kopf.WebhookClientConfig]:
+        """Takes what kopf selects and keeps it, also when kopf ends: it needs nothing that would end with kopf."""
+        self.decide = decide
         yield {}  # for configurations that kopf would manage; ours are in manifests/base
         await asyncio.Event().wait()
 
@@ -94,7 +94,7 @@ class Admission:
             self._in_flight -= 1
             if not self._in_flight:
                 self._idle.set()
-        self._metrics.http_responses.labels(response.status).inc()
+        self._metrics.http_responses(response.status).inc()
         return response
 
     async def idle(self) -> None:
@@ -131,6 +131,8 @@ class Admission:
         if (http.content_length or 0) > self.limits.body_bytes:
             raise too_large
         try:
+            if http.content.is_eof():  # as most are: it came with its head
+                return await http.read()
             async with asyncio.timeout(self.limits.read_s):
                 return await http.read()
         except web.HTTPRequestEntityTooLarge:
@@ -143,26 +145,25 @@ class Admission:
 
     def _concerns_us(self, request: Request) -> bool:
         # kopf does not look at the operation, which only the webhook configuration would narrow.
-        resource = _resource(request)
+        resource = request.raw["resource"]
         return (
             request.operation in ("CREATE", "UPDATE")
             and not request.subresource
-            and self._worlds.reviews(resource["group"], resource["resource"])
+            and self._worlds.reviews(resource.get("group") or "", resource["resource"])
         )
 
     async def _decide(self, handler: str, request: Request) -> tuple[Review, dict[str, Any]]:
         world = self._worlds.current
-        if self.fn is None or world is None:
+        if self.decide is None or world is None:
             raise _Refused(HTTPStatus.SERVICE_UNAVAILABLE, "not in sync with the cluster yet")
         if self.surround is not None:
             world = await self.surround(request, world)
         call = Call(request, world)
-        token = CALL.set(call)
         try:
-            await self.fn(_stub(request), webhook=handler, headers={}, sslpeer={})
+            await self.decide(handler, call)
             if call.outcome is None:  # to kopf that is an `allowed: true` (kopf#863)
                 raise LookupError("kopf ran no handler")
-            self._metrics.handler_runs.labels(handler).inc()
+            self._metrics.handler_runs(handler).inc()
             if isinstance(call.outcome, Exception):
                 raise call.outcome
             return call.outcome, admission_response(call.outcome)
@@ -172,49 +173,10 @@ class Admission:
             _log.exception("review failed", extra={"facts": facts})
             text = f"internal error, reference {reference} in the log of samestep"
             raise _Refused(HTTPStatus.INTERNAL_SERVER_ERROR, text) from error
-        finally:
-            CALL.reset(token)
 
 
 def _enveloped(response: Mapping[str, Any]) -> bytes:
     return orjson.dumps({"apiVersion": API_VERSION, "kind": "AdmissionReview", "response": response})
-
-
-def _stub(request: Request) -> Any:  # noqa: ANN401 (a TypedDict that kopf does not export)
-    """The review as kopf sees it: what it selects a handler by and names an object with in its log, and no more: it
-    copies and compares all that it is given."""
-    return {
-        "apiVersion": API_VERSION,
-        "kind": "AdmissionReview",
-        "request": {
-            "uid": request.uid,
-            "resource": _resource(request),
-            "operation": request.operation,
-            "userInfo": {"username": request.user.name, "groups": list(request.user.groups)},
-            "dryRun": request.dry_run,
-            "object": _cut(request, request.object),
-            "oldObject": None if request.old_object is None else _cut(request, request.old_object),
-        },
-    }
-
-
-def _resource(request: Request) -> dict[str, str]:
-    resource = request.raw["resource"]
-    return {
-        "group": resource.get("group") or "",
-        "version": resource["version"],
-        "resource": resource["resource"],
-    }
-
-
-def _cut(request: Request, whole: Object) -> dict[str, Any]:
-    metadata = whole.get("metadata")
-    kept: dict[str, Any] = {}
-    if isinstance(metadata, Mapping):
-        for field in ("name", "namespace"):
-            if isinstance(metadata.get(field), str):
-                kept[field] = metadata[field]
-    return {"apiVersion": request.kind.api_version, "kind": request.kind.kind, "metadata": kept}
 
 
 def _told(review: Review) -> str:

@@ -142,7 +142,7 @@ class Server:
         found = checks(
             self._worlds,
             self._certificate,
-            plugged=self._admission.fn is not None,
+            plugged=self._admission.decide is not None,
             draining=self._draining,
             now=time.time(),
         )
