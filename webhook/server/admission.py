@@ -75,14 +75,14 @@ class Admission:
         yield {}  # for configurations that kopf would manage; ours are in manifests/base
         await asyncio.Event().wait()
 
-    async def answer(self, http: web.Request) -> web.Response:
-        """The response to one POST."""
+    async def answer(self, handler: str, http: web.BaseRequest) -> web.Response:
+        """The response to one POST for the handler of this id."""
         started = time.perf_counter()
         self._in_flight += 1
         self._idle.clear()
         try:
             async with asyncio.timeout(self.limits.deadline_s):
-                payload = await self._admit(http, started)
+                payload = await self._admit(handler, http, started)
         except _Refused as refused:
             response = web.Response(status=refused.status, text=f"{refused}\n")
         except TimeoutError:
@@ -101,10 +101,7 @@ class Admission:
         """Returns when nothing is in flight, or would no longer be answered in time."""
         await waited(self._idle, self.limits.deadline_s)
 
-    async def _admit(self, http: web.Request, started: float) -> bytes:
-        handler = http.match_info["id"]
-        if handler not in STAGES:
-            raise _Refused(HTTPStatus.NOT_FOUND, "no such handler")
+    async def _admit(self, handler: str, http: web.BaseRequest, started: float) -> bytes:
         async with self._slots:
             body = await self._read(http)
             try:
@@ -126,7 +123,7 @@ class Admission:
         self.heard(review)
         _log.info(_told(review), extra={"facts": _facts(review, duration_s)})
 
-    async def _read(self, http: web.Request) -> bytes:
+    async def _read(self, http: web.BaseRequest) -> bytes:
         too_large = _Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"more than {self.limits.body_bytes} bytes")
         if (http.content_length or 0) > self.limits.body_bytes:
             raise too_large

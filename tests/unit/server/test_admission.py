@@ -351,6 +351,12 @@ async def test_a_body_of_6_mib_is_read(serving: Serving) -> None:
         assert (await answer.json())["response"]["allowed"]
 
 
+async def test_who_asks_before_sending_a_body_is_told_to_go_on(serve: Serve) -> None:
+    serving = await serve(limits=Limits(read_s=0.5))
+    async with serving.client.post(serving.url(PIN), json=admission_review(), expect100=True) as answer:
+        assert answer.status == 200
+
+
 async def test_a_body_that_does_not_come_is_not_waited_for(serve: Serve) -> None:
     serving = await serve(limits=Limits(read_s=0.1))
 
