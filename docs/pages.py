@@ -550,8 +550,8 @@ def _scrape() -> str:
     metrics.count(replace(outcome, decision=mixed), 0.0)
     used = (ExceptionUse("a", "b/c", "SST201"),)
     metrics.count(replace(outcome, would_be=Verdict.DENY, exceptions=used), 0.0)
-    metrics.handler_runs.labels(next(iter(STAGES))).inc()
-    metrics.http_responses.labels(200).inc()
+    metrics.handler_runs(next(iter(STAGES))).inc()
+    metrics.http_responses(200).inc()
     metrics.events.labels(Outcome.WRITTEN.value).inc()
     metrics.show(
         Tally(

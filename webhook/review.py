@@ -104,7 +104,8 @@ def _review(request: Request, world: World, depth: int = 0, tell: Tell = untold)
     decision = _decide(request, case, decided_before, world)
     if request.stage is Stage.AUDIT and job.started:
         decision = started(decision)
-    decision = replace(decision, findings=(*decision.findings, *_of_the_job(case)))
+    if found := _of_the_job(case):
+        decision = replace(decision, findings=(*decision.findings, *found))
     gated = gate(decision, ruling, before)
     return Review(
         request,

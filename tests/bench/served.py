@@ -59,7 +59,8 @@ def main(checkouts: list[str]) -> None:
         try:
             servers: dict[str, tuple[Webhook, int]] = {}
             for path in (str(ROOT), *checkouts):
-                os.environ["PYTHONPATH"] = path
+                # Safe: without the folder that this runs in, which would come first and be the code of them all.
+                os.environ |= {"PYTHONPATH": path, "PYTHONSAFEPATH": "1"}
                 webhook = start_webhook(processes, Path(folder), f"--fleet={fleet}", name=Path(path).name)
                 servers[path] = webhook, processes.pid(Path(path).name)
             report(asyncio.run(measured(servers)))

@@ -3,10 +3,11 @@
 The exception is how a container ends, where policy wants that: its default cannot be told from what a person wrote.
 """
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace as changed
 from typing import Any
+
+import orjson
 
 from webhook.decision.pin import by_selector
 from webhook.evidence.termination import FALLBACK
@@ -17,7 +18,8 @@ from webhook.model.policy import Policy
 from webhook.model.verdict import Addition, Given, Pin
 
 RECORD = "samestep.dev/pinned"
-_ANNOTATIONS: Pointer = ("metadata", "annotations")
+_ANNOTATIONS = pointer(("metadata", "annotations"))
+_RECORD = pointer(("metadata", "annotations", RECORD))
 
 
 def operations(
@@ -39,7 +41,7 @@ def operations(
     if nowhere or not (ours or pool):
         return written
     # A Pod's queue may have made the map already.
-    there = job.annotations_are_a_map or any(one["path"] == pointer(_ANNOTATIONS) for one in written)
+    there = job.annotations_are_a_map or any(one["path"] == _ANNOTATIONS for one in written)
     return [*written, _record(ours, policy, pool, there=there)]
 
 
@@ -51,8 +53,9 @@ def ending_with_log(containers: Iterable[Pointer]) -> list[Operation]:
 def _added(job: TrainingJob, pin: Pin | None, given: Given | None) -> dict[int, Addition]:
     """By role, what the pool and the pin add to it: nodeSelector for one value, required affinity for several."""
     added = dict(given.additions) if given is not None else {}
-    for new in _new(pin):
-        for index in new.roles:
+    for new in pin.every if pin is not None else ():
+        # What takes the place of an earlier pin is moved, not added.
+        for index in new.roles if not new.moved_from else ():
             one = added.get(index, Addition())
             if by_selector(job.roles[index], new.key, new.values) and new.key not in dict(one.selector):
                 added[index] = one._replace(selector=(*one.selector, (new.key, new.values[0])))
@@ -60,13 +63,6 @@ def _added(job: TrainingJob, pin: Pin | None, given: Given | None) -> dict[int, 
                 ours = Requirement(new.key, Operator.IN, new.values)
                 added[index] = one._replace(expressions=(*one.expressions, ours))
     return dict(sorted(added.items()))
-
-
-def _new(pin: Pin | None) -> Iterator[Pin]:
-    """What of a pin, and of what stands beside it, takes the place of nothing."""
-    for one in pin.every if pin is not None else ():
-        if not one.moved_from:
-            yield one
 
 
 def _add(role: Role, addition: Addition) -> list[Operation]:
@@ -261,5 +257,7 @@ def _record(pin: Pin | None, policy: Policy, pool: str, *, there: bool) -> Opera
     """The pin record holds no time and no counter: GitOps tools would see the object change for ever."""
     of_pin = {"key": pin.key, "values": list(pin.values)} if pin is not None else {}
     of_pool = {"pool": pool} if pool else {}
-    record = json.dumps({**of_pin, "policy": policy.name, **of_pool}, separators=(",", ":"))
-    return add((*_ANNOTATIONS, RECORD), record) if there else add(_ANNOTATIONS, {RECORD: record})
+    record = orjson.dumps({**of_pin, "policy": policy.name, **of_pool}).decode()
+    if there:
+        return {"op": "add", "path": _RECORD, "value": record}
+    return {"op": "add", "path": _ANNOTATIONS, "value": {RECORD: record}}

@@ -1,12 +1,11 @@
 """From findings to sentences."""
 
 import re
-from collections.abc import Mapping
 from functools import partial
 
 from webhook.answer.texts import texts
 from webhook.model.demand import Demand, DemandSource
-from webhook.model.finding import Finding, Phrase, Plain
+from webhook.model.finding import Finding, Phrase
 from webhook.model.job import TrainingJob
 from webhook.model.paths import dotted
 from webhook.model.policy import FleetShown, Language
@@ -22,7 +21,7 @@ def sentence(finding: Finding, review: Review) -> str:
     number of what is there.
     """
     hidden = review.policy.fleet_shown is FleetShown.NONE
-    return _sentence(finding, _figures(review), review.language, hidden=hidden)
+    return _sentence(finding, _Figures(review), review.language, hidden=hidden)
 
 
 def own_sentence(finding: Finding, language: Language = Language.EN) -> str:
@@ -35,12 +34,18 @@ def phrase(one: Phrase, language: Language = Language.EN) -> str:
     return one_line(str(texts(language)["phrases"][one.key]).format(**one.facts))
 
 
-def _sentence(finding: Finding, figures: Mapping[str, str], language: Language, *, hidden: bool) -> str:
+def _sentence(finding: Finding, said: dict[str, str], language: Language, *, hidden: bool) -> str:
     key = f"{finding.code}/{finding.variant}" if finding.variant else finding.code
     words = texts(language)
     pattern = (words["hidden"].get(key) if hidden else None) or words["findings"][key]
-    facts = dict(_fact(name, value, language) for name, value in finding.facts.items())
-    return one_line(pattern.format(**figures, **facts))
+    for name, value in finding.facts.items():
+        if isinstance(value, Phrase):
+            said[name] = phrase(value, language)
+        elif name.endswith("_mib"):  # memory loses its unit from the name and gets one in the text
+            said[name.removesuffix("_mib")] = gib(float(value))
+        else:
+            said[name] = str(value)
+    return one_line(pattern.format_map(said))
 
 
 def place(finding: Finding, review: Review) -> str:
@@ -51,7 +56,7 @@ def place(finding: Finding, review: Review) -> str:
 
 def one_line(text: str) -> str:
     """The text without control characters: what a user wrote may end up in other people's terminals and logs."""
-    return _CONTROL.sub(" ", text).strip()
+    return text.strip() if text.isprintable() else _CONTROL.sub(" ", text).strip()
 
 
 def gib(mib: float, *, unit: bool = True) -> str:
@@ -114,41 +119,57 @@ def told_pool(review: Review) -> str:
     return review.decision.pool_name if review.policy.fleet_shown is not FleetShown.NONE else ""
 
 
-def _figures(review: Review) -> dict[str, str]:
-    """The placeholders that any text may use."""
-    job = review.job
-    if job is None:
-        return {"job": "", "need": "", "batch": "", "gang": "", "room": "", "in_pool": ""}
+class _Figures(dict[str, str]):
+    """The placeholders that any text may use, each worked out when a text does."""
+
+    def __init__(self, review: Review) -> None:
+        super().__init__()
+        self._review = review
+
+    def __missing__(self, name: str) -> str:
+        job = self._review.job
+        return "" if job is None else _figure(name, self._review, job)
+
+
+def _figure(name: str, review: Review, job: TrainingJob) -> str:
+    match name, review.decision.straggler:
+        case "job", _:
+            return job.name
+        case "need", _:
+            return need(review.demand, review.language)
+        case "batch", _:
+            return _batch(review, job)
+        case "gang", _:
+            return gang(job, review.language)
+        case "in_pool", _:
+            pool = told_pool(review)
+            return str(texts(review.language)["in_pool"].format(pool=pool)) if pool else ""
+        case "room", _:
+            return _room(review, job)
+        case "slow", Straggler(slow=slow):
+            return slow.name
+        case "fast", Straggler(fast=fast):
+            return fast.name
+        case "wait", Straggler() as straggler:
+            return _wait(straggler)
+        case "unused", Straggler(unused_mib=unused):
+            return gib(unused)
+        case _:
+            raise KeyError(name)
+
+
+def _batch(review: Review, job: TrainingJob) -> str:
+    """What asks for the memory: the micro-batch where that is known."""
     words = texts(review.language)
     declared = job.declared.per_device_mib is not None and review.demand.source is DemandSource.DECLARED
     batch = None if declared else review.micro_batch
-    prefix = words["demand"]
-    if batch is not None:
-        pattern = words["batch"] if batch.certain else words["batch_total"]
-        prefix = pattern.format(batch=batch.value, flag=batch.name)
+    if batch is None:
+        return str(words["demand"])
+    pattern = words["batch"] if batch.certain else words["batch_total"]
+    return str(pattern.format(batch=batch.value, flag=batch.name))
+
+
+def _room(review: Review, job: TrainingJob) -> str:
+    """The room that no model has beside the memory, where that is asked for too."""
     roomy = any(not one.memory_out and Out.UNWISHED not in one.out for one in review.decision.pool.candidates)
-    return {
-        "job": job.name,
-        "need": need(review.demand, review.language),
-        "batch": prefix,
-        "gang": gang(job, review.language),
-        "in_pool": words["in_pool"].format(pool=pool) if (pool := told_pool(review)) else "",
-        "room": words["room"].format(devices=job.wanted) if roomy else "",
-        **_slowed(review.decision.straggler),
-    }
-
-
-def _slowed(straggler: Straggler | None) -> dict[str, str]:
-    if straggler is None:
-        return {}
-    names = {"slow": straggler.slow.name, "fast": straggler.fast.name}
-    return {**names, "wait": _wait(straggler), "unused": gib(straggler.unused_mib)}
-
-
-def _fact(name: str, value: Plain | Phrase, language: Language) -> tuple[str, str]:
-    """One of a finding's facts as text; memory ("usable_mib") loses its unit from the name and gets one in the text."""
-    if isinstance(value, Phrase):
-        return name, phrase(value, language)
-    if name.endswith("_mib"):
-        return name.removesuffix("_mib"), gib(float(value))
-    return name, str(value)
+    return str(texts(review.language)["room"].format(devices=job.wanted)) if roomy else ""

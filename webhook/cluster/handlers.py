@@ -1,18 +1,19 @@
 """The admission handlers: what kopf selects, `review()` decides.
 
-The server parses a review once and leaves it in `CALL`; kopf sees a stub of it, since it deep-copies and compares all
-that it is given, at four fifths of the cost of a request. The handler takes the whole and leaves its Review there.
+The server parses a review once, and what kopf runs finds it in a context variable; kopf sees a stub of it, since it
+deep-copies and compares all that it is given, at four fifths of the cost of a request.
 """
 
 import logging
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import kopf
 
-from webhook.model.request import Request, Stage
+from webhook.intake.admission import API_VERSION
+from webhook.model.request import Object, Request, Stage
 from webhook.model.verdict import Review
 from webhook.model.world import World
 from webhook.review import review
@@ -36,34 +37,45 @@ class Call:
     outcome: Review | Exception | None = None
 
 
-CALL: ContextVar[Call] = ContextVar("CALL")
+Decide: TypeAlias = Callable[[str, Call], Awaitable[None]]
+"""Runs the handler of this id for this call. It raises only what kept the handler from being run."""
+
+_CALL: ContextVar[Call] = ContextVar("call")
 
 
 def admission_handlers(judge: Judge = review) -> dict[str, Handler]:
-    """One handler for each id of `STAGES`. They differ in nothing but the stage that the request names."""
+    """For kopf, one handler for each id of `STAGES`. They differ in nothing but the stage that the request names."""
 
     async def decide(**_: object) -> None:
-        call = CALL.get()
-        try:
-            call.outcome = judge(call.request, call.world)
-        except Exception as error:  # noqa: BLE001 (kopf would turn it into a denial that quotes it)
-            call.outcome = error
+        _judged(_CALL.get(), judge)
 
     return dict.fromkeys(STAGES, decide)
 
 
-def without_kopf(handlers: Mapping[str, Handler]) -> kopf.WebhookFn:
-    """What kopf would hand to the server, for where there is no cluster: the handler of the id, and no selection."""
+def without_kopf(judge: Judge = review) -> Decide:
+    """The handlers by themselves, for where there is no cluster and no kopf to select one."""
 
-    async def fn(request: Any, *, webhook: str | None = None, **_: Any) -> Any:  # noqa: ANN401, ARG001 (kopf's words)
-        assert webhook is not None
-        await handlers[webhook]()
+    async def decide(_: str, call: Call) -> None:
+        _judged(call, judge)
 
-    return fn
+    return decide
 
 
-def selected_by_kopf(fn: kopf.WebhookFn, handlers: Mapping[str, Handler]) -> kopf.WebhookFn:
-    """kopf's function for the first request of each resource, and the handler that it selected for all others.
+def by_kopf(fn: kopf.WebhookFn) -> Decide:
+    """The handler that kopf selects, asked each time."""
+
+    async def decide(handler: str, call: Call) -> None:
+        token = _CALL.set(call)
+        try:
+            await fn(_stub(call.request), webhook=handler, headers={}, sslpeer={})
+        finally:
+            _CALL.reset(token)
+
+    return decide
+
+
+def selected_by_kopf(fn: kopf.WebhookFn, judge: Judge = review) -> Decide:
+    """Asks kopf for the first request of each resource, and runs the handler that it selected for all others.
 
     Ours have no filters, so that kopf, which would take a tenth of the time of a request each time, always selects by
     the resource and the id, and finds the same. `fn` is kopf's of one start of it: what it has selected is forgotten
@@ -73,25 +85,65 @@ def selected_by_kopf(fn: kopf.WebhookFn, handlers: Mapping[str, Handler]) -> kop
     that a policy teaches while it runs.
     """
 
-    selected: set[tuple[str | None, str, str, str]] = set()
-    told: set[str] = set()
+    ask, selected, told = by_kopf(fn), set[tuple[str, str, str, str]](), set[str]()
 
-    async def call(request: Any, *, webhook: str | None = None, **rest: Any) -> Any:  # noqa: ANN401 (kopf's words)
-        resource = request["request"]["resource"]
-        asked = webhook, resource["group"], resource["version"], resource["resource"]
+    async def decide(handler: str, call: Call) -> None:
+        resource = call.request.raw["resource"]
+        asked = handler, resource.get("group") or "", resource["version"], resource["resource"]
         if asked in selected:
-            return await without_kopf(handlers)(request, webhook=webhook)
+            _judged(call, judge)
+            return
         try:
-            response = await fn(request, webhook=webhook, **rest)
+            await ask(handler, call)
         except Exception as error:
-            if CALL.get().outcome is not None:
+            if call.outcome is not None:
                 raise
             if (problem := str(error)) not in told and len(told) < _MOST_TOLD:
                 told.add(problem)
                 _log.warning("kopf selects no handler, so it is run without kopf: %s", problem)
-            return await without_kopf(handlers)(request, webhook=webhook)
-        if CALL.get().outcome is not None:
-            selected.add(asked)
-        return response
+            _judged(call, judge)
+        else:
+            if call.outcome is not None:
+                selected.add(asked)
 
-    return call
+    return decide
+
+
+def _judged(call: Call, judge: Judge) -> None:
+    try:
+        call.outcome = judge(call.request, call.world)
+    except Exception as error:  # noqa: BLE001 (kopf would turn it into a denial that quotes it)
+        call.outcome = error
+
+
+def _stub(request: Request) -> Any:  # noqa: ANN401 (a TypedDict that kopf does not export)
+    """The review as kopf sees it: what it selects a handler by and names an object with in its log, and no more: it
+    copies and compares all that it is given."""
+    resource = request.raw["resource"]
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "AdmissionReview",
+        "request": {
+            "uid": request.uid,
+            "resource": {
+                "group": resource.get("group") or "",
+                "version": resource["version"],
+                "resource": resource["resource"],
+            },
+            "operation": request.operation,
+            "userInfo": {"username": request.user.name, "groups": list(request.user.groups)},
+            "dryRun": request.dry_run,
+            "object": _cut(request, request.object),
+            "oldObject": None if request.old_object is None else _cut(request, request.old_object),
+        },
+    }
+
+
+def _cut(request: Request, whole: Object) -> dict[str, Any]:
+    metadata = whole.get("metadata")
+    kept: dict[str, Any] = {}
+    if isinstance(metadata, Mapping):
+        for field in ("name", "namespace"):
+            if isinstance(metadata.get(field), str):
+                kept[field] = metadata[field]
+    return {"apiVersion": request.kind.api_version, "kind": request.kind.kind, "metadata": kept}

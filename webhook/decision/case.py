@@ -1,11 +1,12 @@
 """One job before the gates."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from webhook.decision.notes import Tell, untold
 from webhook.decision.scope import Scope, scope
 from webhook.decision.wishes import model_asked_for
 from webhook.model.fleet import Fleet
+from webhook.model.frozen import frozen
 from webhook.model.job import PinRecord, TrainingJob
 from webhook.model.pods import Promise, Queued
 from webhook.model.policy import PinWhen, Policy
@@ -18,7 +19,7 @@ PROMISED_FOR_S = 60
 """What a pin takes counts as in use for so long, or until its pods are bound."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Case:
     """One job before the gates. `keep` is the pin recorded in the old object of an UPDATE: it stays while it passes;
     `on_update`: an UPDATE is never denied for room. `promises` are the pins given lately; `grouped`: the pod is one of

@@ -88,7 +88,7 @@ def _in(pool: TargetPool, case: Case) -> Decision:
     figures = told(pool, weighed)
     if not pool.nodes:
         return Decision(Verdict.ADMIT, figures, findings=(no_node(case.job, case.fleet),))
-    asked_for = tuple(one for one in weighed if Out.UNWISHED not in one.out)
+    asked_for = tuple(one for one in weighed if Out.UNWISHED not in one.out) if case.wish else weighed
     if case.wish and not asked_for:
         return _unmet(pool, case, weighed, figures)
     vendors = _vendors(pool)
@@ -112,8 +112,7 @@ def _in(pool: TargetPool, case: Case) -> Decision:
 
 def _on_alike(pool: TargetPool, case: Case, decision: Decision) -> Decision:
     """The decision with hosts and fabrics held to one, where policy requires that."""
-    quietly = replace(case, tell=untold)
-    narrowed, pins = narrowed_to_one(pool, case, decision, lambda within: _in(within, quietly))
+    narrowed, pins = narrowed_to_one(pool, case, decision, lambda within: _in(within, replace(case, tell=untold)))
     if not pins:
         return decision
     # What there is to choose from is told of the whole pool.
@@ -164,9 +163,9 @@ def _unmet(pool: TargetPool, case: Case, weighed: tuple[Candidate, ...], figures
 def _one_model(pool: TargetPool, case: Case, weighed: tuple[Candidate, ...], figures: Pool) -> Decision:
     """Coupled ranks: one candidate with memory and room for the gang."""
     policy = case.policy
-    fitting = tuple(one for one in weighed if not one.memory_out)
+    fitting = tuple([one for one in weighed if not one.memory_out])
     standing = gates(Treatment.ONE_MODEL, policy)
-    roomy = tuple(one for one in fitting if standing.isdisjoint(one.out))
+    roomy = tuple([one for one in fitting if standing.isdisjoint(one.out)])
     findings: list[Finding] = []
     if not roomy:
         withheld = room_withheld(pool, case)
@@ -190,13 +189,15 @@ def _one_model(pool: TargetPool, case: Case, weighed: tuple[Candidate, ...], fig
         findings.append(Finding("SST105", facts={"values": ", ".join(case.keep.values)}))
     if case.keep is not None and chosen is not None:
         case.tell(Kept(case.keep, chosen))
+    steered = None
     if chosen is None:
         best = partial(choose, roomy, case.sized.demand, policy, names_model(case.job.record, pool), tell=case.tell)
         chosen = best(grouped=case.grouped)
+        steered = _steered(pool, case, chosen.models, gang=True) if queued(pool) else None
         # Where the best is none that the queue may miss, it is the best of those.
-        if queued(pool) and _missed(pool, case, chosen):
-            missed = tuple(one for one in roomy if _missed(pool, case, one))
-            chosen = best(grouped=case.grouped, missed=missed)
+        if steered is not None and steered.misses:
+            missed = tuple(one for one in roomy if _steered(pool, case, one.models, gang=True).misses)
+            chosen, steered = best(grouped=case.grouped, missed=missed), None
     findings.extend(of_chosen(pool, case, weighed, chosen))
     findings.extend(room_now(pool, case, chosen))
     alone = pool.nodes == pool.of(chosen.models)
@@ -206,7 +207,7 @@ def _one_model(pool: TargetPool, case: Case, weighed: tuple[Candidate, ...], fig
         return Decision(Verdict.ADMIT, figures, models=chosen.models, findings=tuple(findings))
     # Where there was a choice, the pin says what it rests on.
     variant = "" if len(roomy) == 1 or case.grouped else "chosen" if chosen.devices_now is None else "free"
-    return _pinned(pool, case, (chosen,), figures, findings, variant, gang=True)
+    return _pinned(pool, case, (chosen,), figures, findings, variant, gang=True, steered=steered)
 
 
 def _left_to_queue(
@@ -252,12 +253,6 @@ def _steered(pool: TargetPool, case: Case, models: Iterable[Model], *, gang: boo
     # The list of patches of a TrainJob takes one selector of ours.
     beside = case.job.pin_patches is None
     return pin_in_queue(pool, models, case.policy, gang=gang, room=_looks_at_room(case), beside=beside)
-
-
-def _missed(pool: TargetPool, case: Case, one: Candidate) -> bool:
-    """Whether no label keeps the queue to flavors that have this candidate."""
-    steered = _steered(pool, case, one.models, gang=True)
-    return steered.pin is None or steered.misleads
 
 
 def _keeps_queue_off(pool: TargetPool, case: Case, chosen: Candidate) -> bool:
@@ -323,10 +318,12 @@ def _pinned(
     variant: str,
     *,
     gang: bool,
+    steered: Steered | None = None,
 ) -> Decision:
+    """With the pin that leaves these; `steered` is that of a queue, where it is known already."""
     models = tuple(_models(left))
     if queued(pool):
-        pin, keys, misleads = _steered(pool, case, models, gang=gang)
+        pin, keys, misleads = steered or _steered(pool, case, models, gang=gang)
         case.tell(keys)
         variant = "other-quota" if misleads else variant
     else:

@@ -205,7 +205,7 @@ def of_flavors(case: Case, weighed: tuple[Candidate, ...], left: tuple[Candidate
 def spread(pool: TargetPool, chosen: Candidate) -> Iterable[Finding]:
     """Of each product for itself: two that count as one differ anyway."""
     for model in chosen.models:
-        least, most = pool.memory_mib[model]
+        least, most = pool.offered[model].memory_mib
         percent = 100 * (most - least) / least
         if percent > SPREAD_PERCENT:
             yield Finding("SST206", facts={"model": model.name, "percent": round(percent), "memory_mib": least})

@@ -29,7 +29,7 @@ def slowing(pool: TargetPool, lessons: Lessons = NO_LESSONS) -> Straggler | None
     """What running on all models of the pool would cost, with what it was seen to cost."""
     if len(pool.models) < 2:
         return None
-    found = straggler({model: least for model, (least, _) in pool.memory_mib.items()})
+    found = straggler({model: one.memory_mib[0] for model, one in pool.offered.items()})
     seen = waited(pool, lessons)
     return replace(found, seen=seen) if found is not None and seen is not None else found
 

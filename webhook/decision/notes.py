@@ -1,11 +1,11 @@
 """What a decision goes through, told to whoever listens while it is made: its story cannot be another one."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple, TypeAlias
 
 from webhook.decision.pool import TargetPool
+from webhook.model.frozen import frozen
 from webhook.model.job import PinRecord
 from webhook.model.verdict import Candidate, Pin
 
@@ -105,7 +105,7 @@ class PoolTried(NamedTuple):
     refused: Refused | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Pools:
     """The AcceleratorPools that were tried, and the one in which the job is decided; empty: in none."""
 
@@ -113,14 +113,14 @@ class Pools:
     taken: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Pooled:
     """The target pool that counts from here on; nothing that was told of an earlier one does."""
 
     pool: TargetPool
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Kept:
     """The pin that was there before settles the choice."""
 
@@ -128,7 +128,7 @@ class Kept:
     candidate: Candidate
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Chosen:
     """What the choice was among, and by which criteria, in their order."""
 
@@ -141,7 +141,7 @@ class Chosen:
         return tuple(_narrowed(self.among, self.criteria))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Keys:
     """The label keys that were tried, in their order, over so many chosen nodes, and the pin that was made of one."""
 

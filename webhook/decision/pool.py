@@ -4,9 +4,10 @@ The pool is *there*: existing nodes whatever their passing state. What is free *
 pods are in view.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import reduce
+from itertools import chain
 from operator import or_
 from types import MappingProxyType
 from typing import TypeVar
@@ -20,7 +21,8 @@ from webhook.fleet.packing import Ask, first_fit
 from webhook.fleet.room import fits, free_devices, holding, pods_up_to
 from webhook.fleet.select import by_queue, held_back, placed
 from webhook.model.demand import Demand
-from webhook.model.fleet import DeviceColumn, Fleet, Model, Nodes
+from webhook.model.fleet import DeviceColumn, Fleet, Model, Nodes, Offered, Places
+from webhook.model.frozen import frozen
 from webhook.model.job import Role, TrainingJob
 from webhook.model.placement import Requirement
 from webhook.model.pods import Promise, Queued
@@ -30,10 +32,12 @@ from webhook.model.queues import Queue
 from webhook.model.verdict import Candidate, Out, Pool
 
 NOTHING_QUEUED: Queued = MappingProxyType({})
+_REMEMBERED = 64
+"""So many answers of a fleet: each takes as much as seven sets of nodes."""
 _Of = TypeVar("_Of")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RolePool:
     """One device role: the nodes of the fleet on which a pod of it may land, and those of each model among them.
 
@@ -64,7 +68,7 @@ class RolePool:
         return replace(self, nodes=self.nodes & nodes, now=self.now & nodes, takes=self.takes & nodes, models=left)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TargetPool:
     """The roles' pools and, over all of them together, the nodes by what they hold; `now` as in RolePool."""
 
@@ -77,30 +81,30 @@ class TargetPool:
     shares: Nodes
     models: Mapping[Model, Nodes]
     """By product, in the order of names: what is decided does not depend on the order of nodes."""
-    columns: Mapping[Model, DeviceColumn]
-    """That of the resource by which some role asks for the model."""
-    memory_mib: Mapping[Model, tuple[int, int]]
-    """The least and the most that nodes of the model report, of those that are in the pool."""
+    offered: Mapping[Model, Offered]
+    """Of the resource by which some role asks for the model, by the nodes that are in the pool."""
+    gang: int
+    """The pods of all roles that have to run at the same time."""
 
     def of(self, models: Iterable[Model]) -> Nodes:
         """The nodes of these models that some role may land on."""
         return _union(self.models, models)
 
-    def of_roles(self, models: Iterable[Model]) -> dict[int, Nodes]:
+    def of_roles(self, models: Collection[Model]) -> dict[int, Nodes]:
         """The same for each device role, by its place in the job."""
-        among = tuple(models)
-        return {one.index: _union(one.models, among) for one in self.roles}
+        return {one.index: _union(one.models, models) for one in self.roles}
 
     def without(self, models: frozenset[Model]) -> "TargetPool":
         """The pool as if these models were not there."""
+        if not models:
+            return self
         gone = self.of(models)
         return replace(
             self,
             roles=tuple(pool.without(models, gone) for pool in self.roles),
             nodes=self.nodes & ~gone,
             models=_others(self.models, models),
-            columns=_others(self.columns, models),
-            memory_mib=_others(self.memory_mib, models),
+            offered=_others(self.offered, models),
         )
 
     def only(self, nodes: Nodes) -> "TargetPool":
@@ -115,8 +119,7 @@ class TargetPool:
             two_models=self.two_models & nodes,
             shares=self.shares & nodes,
             models=models,
-            columns={model: self.columns[model] for model in models},
-            memory_mib={model: _memory_mib(self.columns[model], model, here) for model, here in models.items()},
+            offered=_offered(models, {model: self.offered[model].column for model in models}),
         )
 
 
@@ -125,56 +128,92 @@ def target_pool(job: TrainingJob, fleet: Fleet) -> TargetPool:
     by those of its controller."""
     roles: list[RolePool] = []
     different: list[RolePool] = []
+    places: list[Places] = []
     for index, role in enumerate(job.roles):
         if role.decided:
             # Most jobs have one template, or the same one for a master and its workers.
             alike = next((one for one in different if _alike(one.role, role)), None)
             if alike is None:
-                different.append(_role_pool(index, role, fleet, job.reach))
+                pool, where = _role_pool(index, role, fleet, job.reach)
+                different.append(pool)
+                places.append(where)
             roles.append(replace(alike, index=index, role=role) if alike else different[-1])
-    nodes = now = unknown = two_models = shares = 0
-    models: dict[Model, Nodes] = {}
-    columns: dict[Model, DeviceColumn] = {}
+    nodes, models, offered = places[0] if len(places) == 1 else _together(different)
+    now = unknown = two_models = shares = 0
     for pool in different:
-        nodes |= pool.nodes
         now |= pool.now
         if pool.column is not None:
             unknown |= pool.nodes & pool.column.unknown
             two_models |= pool.nodes & pool.column.two_models
             shares |= pool.nodes & pool.column.shares
+    gang = sum([one.role.gang for one in roles])
+    return TargetPool(fleet, tuple(roles), nodes, now, unknown, two_models, shares, models, offered, gang)
+
+
+def _together(pools: Iterable[RolePool]) -> Places:
+    nodes = 0
+    models: dict[Model, Nodes] = {}
+    columns: dict[Model, DeviceColumn] = {}
+    for pool in pools:
+        nodes |= pool.nodes
+        if pool.column is not None:
             columns = dict.fromkeys(pool.models, pool.column) | columns
         for model, bits in pool.models.items():
             models[model] = models.get(model, 0) | bits
     ordered = dict(sorted(models.items(), key=lambda one: one[0].product))
-    memory = {model: _memory_mib(columns[model], model, here) for model, here in ordered.items()}
-    return TargetPool(fleet, tuple(roles), nodes, now, unknown, two_models, shares, ordered, columns, memory)
+    return Places(nodes, ordered, _offered(ordered, columns))
 
 
-def _memory_mib(column: DeviceColumn, model: Model, nodes: Nodes) -> tuple[int, int]:
+def _offered(models: Mapping[Model, Nodes], columns: Mapping[Model, DeviceColumn]) -> dict[Model, Offered]:
+    return {model: _offered_by(model, here, columns[model]) for model, here in models.items()}
+
+
+def _offered_by(model: Model, nodes: Nodes, column: DeviceColumn) -> Offered:
     least, most = column.spans[model]
     span = column.memory.span(nodes) if least < most else (least, most)
     assert span is not None
-    return span
+    return Offered(column, column.there.total(nodes), span)
 
 
 def _alike(one: Role, other: Role) -> bool:
     return one.device == other.device and one.requests == other.requests and one.placement == other.placement
 
 
-def _role_pool(index: int, role: Role, fleet: Fleet, reach: Queue | None) -> RolePool:
+def _role_pool(index: int, role: Role, fleet: Fleet, reach: Queue | None) -> tuple[RolePool, Places]:
     column = fleet.devices.get(role.device)
     offered = offers(fleet, role, reach) if reach is not None and reach.flavors else None
     required = reach.nodes if reach is not None else ()
-    nodes = fleet.every
-    for limit in limits(role, fleet, required, offered):
-        nodes &= limit.nodes
-    models = _present(column.models, nodes) if column else {}
+    among = fleet.every
+    for limit in chain(_where(role, fleet, offered), _of_queue_and_claims(role, fleet, required, offered)):
+        among &= limit.nodes
+    shape = frozenset(role.requests.items())
+    places = _places(role, shape, fleet, among)
+    nodes = places.nodes
     if offered is not None:
         now = nodes & offered.now
     else:
         now = nodes & ~held_back(fleet, role.placement) if fleet.free is not None else 0
     takes = now and now & fits(fleet, role.requests, now=True)
-    return RolePool(index, role, frozenset(role.requests.items()), column, nodes, now, takes, models, required, offered)
+    return RolePool(index, role, shape, column, nodes, now, takes, places.models, required, offered), places
+
+
+def _places(role: Role, shape: frozenset[tuple[str, int]], fleet: Fleet, among: Nodes) -> Places:
+    """The nodes out of `among` that hold a pod of this role. Jobs ask for the same again and again."""
+    asked = role.device, shape, among
+    known = fleet.places.get(asked)
+    if known is None:
+        nodes = among
+        for limit in holding(fleet, role.requests):
+            nodes &= limit.nodes
+        column = fleet.devices.get(role.device)
+        models = _present(column.models, nodes) if column else {}
+        known = Places(nodes, models, _offered(models, dict.fromkeys(models, column)) if column else {})
+        # What no node offers may have a name of any length.
+        if nodes:
+            if len(fleet.places) >= _REMEMBERED:
+                fleet.places.clear()
+            fleet.places[asked] = known
+    return known
 
 
 def limits(role: Role, fleet: Fleet, required: Iterable[Requirement], offered: Offers | None) -> Iterator[Limit]:
@@ -182,8 +221,18 @@ def limits(role: Role, fleet: Fleet, required: Iterable[Requirement], offered: O
 
     `required` and `offered` are what its queue says of the labels of nodes, and the flavors that it may give it.
     """
-    yield from placed(fleet, role.placement if offered is None else offered.placement)
+    yield from _where(role, fleet, offered)
     yield from holding(fleet, role.requests)
+    yield from _of_queue_and_claims(role, fleet, required, offered)
+
+
+def _where(role: Role, fleet: Fleet, offered: Offers | None) -> Iterator[Limit]:
+    return placed(fleet, role.placement if offered is None else offered.placement)
+
+
+def _of_queue_and_claims(
+    role: Role, fleet: Fleet, required: Iterable[Requirement], offered: Offers | None
+) -> Iterator[Limit]:
     yield from by_queue(fleet, required)
     if offered is not None:
         yield from offered.limits
@@ -227,7 +276,7 @@ def candidates(
     Of such models, those without the memory are candidates of their own: they would take the others down with them.
     """
     before = _Before(_promised_to_others(promises), _awaited(pool.fleet, queued))
-    facts = facts_of(pool.memory_mib, lessons)
+    facts = facts_of(((model, one.memory_mib[0]) for model, one in pool.offered.items()), lessons)
     groups = likes(pool, policy) if gang else [(model,) for model in pool.models]
     apart = [one for group in groups for one in _with_memory_apart(pool, group, demand, policy, facts)]
     return tuple([_candidate(pool, models, demand, policy, gang=gang, before=before, facts=facts) for models in apart])
@@ -243,11 +292,11 @@ def together(
 ) -> Candidate:
     """All models of the pool as one candidate for a gang: what a job that may land on any of them has."""
     before = _Before(_promised_to_others(promises), {})
-    facts = facts_of(pool.memory_mib, lessons)
+    facts = facts_of(((model, one.memory_mib[0]) for model, one in pool.offered.items()), lessons)
     return _candidate(pool, tuple(pool.models), demand, policy, gang=True, before=before, facts=facts)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Before:
     """Devices that others have before us: `promised`, by resource and by the products of which they will be, and
     `awaited` by pods without a node, by resource and product."""
@@ -268,7 +317,7 @@ def likes(pool: TargetPool, policy: Policy) -> Sequence[tuple[Model, ...]]:
     """The pool's models in groups, each of which counts as one."""
     if len(pool.models) < 2 or not may_join(policy):
         return [(model,) for model in pool.models]
-    return joined(tuple(Member(model, pool.memory_mib[model][0]) for model in pool.models), policy)
+    return joined(tuple(Member(model, one.memory_mib[0]) for model, one in pool.offered.items()), policy)
 
 
 def _with_memory_apart(
@@ -281,7 +330,7 @@ def _with_memory_apart(
 
 
 def _held(pool: TargetPool, model: Model, policy: Policy, facts: Facts) -> Held:
-    return pool.memory_mib[model][0] - policy.reserve_mib, facts.get(model) if facts else None
+    return pool.offered[model].memory_mib[0] - policy.reserve_mib, facts.get(model) if facts else None
 
 
 def _awaited(fleet: Fleet, queued: Queued) -> dict[tuple[str, str], int]:
@@ -317,20 +366,21 @@ def _candidate(
     before: _Before,
     facts: Facts,
 ) -> Candidate:
-    memory = min([pool.memory_mib[model][0] for model in models])
+    offered = [pool.offered[model] for model in models]
+    memory = min([one.memory_mib[0] for one in offered])
     held = weigh([_held(pool, model, policy, facts) for model in models], demand, policy.headroom_percent)
     short = _short(pool, models) if gang else None
     out = held.out if short is None else (*held.out, short.reason)
-    promised = _promised(pool, models, before.promised)
-    awaited = sum([before.awaited.get((pool.columns[one].resource, one.product), 0) for one in models])
     free = free_now(pool, models)
+    promised = 0 if free is None else _promised(pool, models, before.promised)
+    awaited = 0 if free is None else _awaited_of(pool, models, before.awaited)
     return Candidate(
         model=models[0],
         also=models[1:],
         nodes=pool.of(models).bit_count(),
         memory_mib=memory,
         usable_mib=memory - policy.reserve_mib,
-        devices=sum([pool.columns[model].there.total(pool.models[model]) for model in models]),
+        devices=sum([one.devices for one in offered]),
         devices_now=None if free is None else max(free - promised, 0),
         left_now=None if free is None else free - promised - awaited,
         waits=gang and not out and free is not None and waits(pool, models, promised),
@@ -351,7 +401,7 @@ def _promised(pool: TargetPool, models: tuple[Model, ...], taken: Mapping[tuple[
     and a job that goes elsewhere for a minute loses less than two that wait for the same devices."""
     if not taken:
         return 0
-    wanted = {(pool.columns[model].resource, model.product) for model in models}
+    wanted = {(pool.offered[model].column.resource, model.product) for model in models}
     return sum(
         devices
         for (resource, products), devices in taken.items()
@@ -359,18 +409,23 @@ def _promised(pool: TargetPool, models: tuple[Model, ...], taken: Mapping[tuple[
     )
 
 
+def _awaited_of(pool: TargetPool, models: tuple[Model, ...], awaited: Mapping[tuple[str, str], int]) -> int:
+    if not awaited:
+        return 0
+    return sum([awaited.get((pool.offered[one].column.resource, one.product), 0) for one in models])
+
+
 def free_now(pool: TargetPool, models: tuple[Model, ...]) -> int | None:
     """Their devices that no pod has asked for; None where the pods are not in view."""
+    if pool.fleet.free is None:
+        return None
     free = 0
     for model in models:
-        here = free_devices(pool.fleet, pool.columns[model].resource, pool.models[model] & pool.now)
-        if here is None:
-            return None
-        free += here
+        free += free_devices(pool.fleet, pool.offered[model].column.resource, pool.models[model] & pool.now) or 0
     return free
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Short:
     """The gang is not to be had: a role, and how many of the pods of its shape could be placed."""
 
@@ -386,6 +441,13 @@ def _short(pool: TargetPool, models: tuple[Model, ...]) -> Short | None:
         if one.role.gang and not nodes[one.index]:
             return Short(Out.UNREACHABLE, one.role.name, 0)
     return short_of_room(pool, nodes) or _short_of_flavors(pool, nodes)
+
+
+def _has_one_each(pool: TargetPool, nodes: Mapping[int, Nodes], promised: int = 0) -> bool:
+    """Whether all pods of the gang, and others that so many devices are promised to, can have a node each: then there
+    is room for them whatever they ask for, since every node holds one."""
+    pods = pool.gang + promised
+    return all(nodes[one.index].bit_count() >= pods for one in pool.roles)
 
 
 def _short_of_flavors(pool: TargetPool, nodes: Mapping[int, Nodes]) -> Short | None:
@@ -425,6 +487,8 @@ def waits(pool: TargetPool, models: tuple[Model, ...], promised: int = 0) -> boo
     """Whether the gang does not fit into what is free now, less so many devices that are promised to others."""
     there = pool.of_roles(models)
     nodes = {one.index: there[one.index] & one.takes for one in pool.roles}
+    if _has_one_each(pool, nodes, promised):
+        return False
     for resource, (wanted, among) in _devices(pool, nodes).items():
         free = free_devices(pool.fleet, resource, among)
         if free is not None and wanted + promised > free:
@@ -439,6 +503,8 @@ def waits(pool: TargetPool, models: tuple[Model, ...], promised: int = 0) -> boo
 
 def short_of_room(pool: TargetPool, nodes: Mapping[int, Nodes]) -> Short | None:
     """Whether these nodes (by role index) lack room for the gang: each shape of pod alone, and devices in all."""
+    if _has_one_each(pool, nodes):
+        return None
     asks = _asks(pool, nodes)
     for role, ask in asks:
         held = pods_held(pool.fleet, ask.requests, ask.nodes, ask.pods)
@@ -471,7 +537,10 @@ def _devices(pool: TargetPool, nodes: Mapping[int, Nodes]) -> dict[str, tuple[in
 
 def packs(pool: TargetPool, models: tuple[Model, ...]) -> bool:
     """Whether first fit finds places for the whole gang on these models; one shape of pod alone needs no packing."""
-    asks = _asks(pool, pool.of_roles(models))
+    nodes = pool.of_roles(models)
+    if _has_one_each(pool, nodes):
+        return True
+    asks = _asks(pool, nodes)
     return len(asks) == 1 or first_fit(pool.fleet, (ask for _, ask in asks))
 
 

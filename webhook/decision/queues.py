@@ -103,6 +103,11 @@ class Steered(NamedTuple):
     keys: Keys
     misleads: bool = False
 
+    @property
+    def misses(self) -> bool:
+        """Whether no label keeps the queue to flavors that have the models."""
+        return self.pin is None or self.misleads
+
 
 def pin_in_queue(
     pool: TargetPool, models: Iterable[Model], policy: Policy, *, gang: bool, room: bool, beside: bool

@@ -1,8 +1,8 @@
 """Is it ours, and which gates apply."""
 
-from dataclasses import dataclass
 from enum import StrEnum
 
+from webhook.model.frozen import frozen
 from webhook.model.job import Coupling, TrainingJob
 from webhook.model.policy import Policy, RoomRule
 from webhook.model.verdict import Out
@@ -18,7 +18,7 @@ class Treatment(StrEnum):
     ONE_MODEL = "OneModel"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Scope:
     """`certain` is False where only the policy's `whenUnknown` says that the ranks are coupled: such a job is pinned
     but never denied for mixing or room."""

@@ -33,19 +33,20 @@ def check_created(case: Case) -> Decision:
         return Decision(Verdict.ADMIT, figures, findings=(_unknown_pin(case) or (no_node(case.job, case.fleet),)))
 
     # What this replica has just learned may have been unknown to the one that decided.
-    case = replace(case, lessons=replace(case.lessons, out={}))
+    lessons = replace(case.lessons, out={}) if case.lessons.out else case.lessons
+    case = replace(case, lessons=lessons, keep=case.job.record, checking=True)
 
     def settled(one: Case) -> Decision:
         """Without what this replica has just met; in a pool of the platform team's the job reads as another one."""
         there = pool if one.job is case.job else target_pool(one.job, one.fleet)
         return decide_in(there.without(_just_met(there, one.now)), one)
 
-    again = decide_pooled(replace(case, keep=case.job.record, checking=True), settled)
+    again = decide_pooled(case, settled)
     if case.may_mix and again.verdict is Verdict.DENY and again.findings[0].code in ("SST201", "SST205"):
         return again
     if again.verdict is Verdict.PIN and again.given is not None:
         # Which pools there are, and what they have, is what a moment can explain: only what it may land on denies.
-        own = settled(replace(case, keep=case.job.record, tell=untold))
+        own = settled(replace(case, checking=False, tell=untold))
         if own.verdict is not Verdict.PIN or case.stale_s:
             finding = Finding("SST302", facts={"pool": again.pool_name}, variant="pool", action=Action.WARN)
             return Decision(Verdict.ADMIT, figures, models=tuple(pool.models), findings=(finding, *_unknown_pin(case)))

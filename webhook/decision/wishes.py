@@ -19,8 +19,9 @@ _SIZED_FOR = f"{_PREFIX}sized-for"
 def heard(job: TrainingJob, policy: Policy) -> tuple[Finding, ...]:
     """What intake found, as this policy takes it: an unreadable annotation that would not count anyway is no reason to
     refuse the job. What does not count is told, and so is a model named in sized-for that nobody knows."""
-    ours = is_decided(job, scope(job, policy))
-    unheard = uncounted(job, policy) if ours else ()
+    unheard = uncounted(job, policy)
+    if unheard and not is_decided(job, scope(job, policy)):
+        unheard = ()
     told = (
         Finding("SST101", _where(name), {"annotation": f"{_PREFIX}{name}", "policy": policy.name}, "not-counted")
         for name in unheard

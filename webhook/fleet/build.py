@@ -91,6 +91,7 @@ def changed_fleet(
         known_since=fleet.known_since.changed({one.at: int(one.now.known_since) if one.now else None for one in moves}),
         free=free,
         grows=_provisioned(labels),
+        places={},
     )
 
 

@@ -8,8 +8,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from webhook.fleet.limits import ByFlavors
-from webhook.fleet.room import fits
-from webhook.fleet.select import held_back, reachable, tolerated
+from webhook.fleet.select import held_back, tolerated
 from webhook.model.fleet import Fleet, Nodes, Taint
 from webhook.model.index import int64
 from webhook.model.job import Role
@@ -21,8 +20,9 @@ _KEEPS_OUT = ("NoSchedule", "NoExecute")
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """One flavor that the role may be given, and the nodes that its pods may land on then, `now` those of them whose
-    passing state keeps no pod out. `pods` is how many its quota can ever hold, None where nothing bounds it."""
+    """One flavor that the role may be given, and those that it leaves of the nodes that its pods may land on at all;
+    `now` are those of them whose passing state keeps no pod out. `pods` is how many its quota can ever hold, None where
+    nothing bounds it."""
 
     flavor: Flavor
     nodes: Nodes
@@ -79,14 +79,9 @@ def offers(fleet: Fleet, role: Role, queue: Queue) -> Offers | None:
     ]
     wide = _tolerating(own, [toleration for one, _ in given for toleration in one.tolerations])
     apart = [_limit(fleet, _assignable(other, role.placement)) for other in others if other]
-    base = fits(fleet, role.requests) & reachable(fleet, wide, now=False)
-    for limit in apart:
-        base &= limit.nodes
     carrying = [_carrying(fleet, one, own, wide) for one, _ in given]
     return Offers(
-        flavors=tuple(
-            _offer(fleet, one, pods, base & nodes, own) for (one, pods), nodes in zip(given, carrying, strict=True)
-        ),
+        flavors=tuple(_offer(fleet, one, pods, nodes, own) for (one, pods), nodes in zip(given, carrying, strict=True)),
         keys=tuple(sorted({key for one in group for key in one.labels})),
         placement=wide,
         limits=(*apart, ByFlavors(tuple(one.name for one, _ in given), _all(carrying))),

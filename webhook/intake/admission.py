@@ -1,7 +1,5 @@
 """An AdmissionReview, decoded from JSON or YAML, as a `Request`."""
 
-from collections.abc import Mapping
-
 from webhook.model.request import Kind, Object, Request, Stage, User
 
 API_VERSION = "admission.k8s.io/v1"
@@ -65,7 +63,7 @@ def _a_reference(request: Object, field: str, name: str) -> tuple[str, str, str]
 
 
 def _an_object(value: object, place: str, *, present: bool = True) -> Object:
-    if not isinstance(value, Mapping):
+    if not isinstance(value, dict):
         got = _type_of(value) if present else "nothing"
         raise NotAReview(f"{place or 'document'}: expected an object, got {got}")
     return value
@@ -113,7 +111,7 @@ def _type_of(value: object) -> str:
             return "a number"
         case str():
             return "a string"
-        case Mapping():
+        case dict():
             return "an object"
         case _:
             return "a list"

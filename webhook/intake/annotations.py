@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
@@ -11,6 +10,7 @@ import orjson
 
 from webhook.intake.fields import mapping, shown
 from webhook.model.finding import Facts, Finding, Phrase
+from webhook.model.frozen import frozen
 from webhook.model.job import Coupling, DeclaredMemory, Edit, PinRecord, Reading, Wishes
 from webhook.model.paths import dotted, printable
 from webhook.model.quantity import KIBI, MEBI, QuantityError, units
@@ -18,11 +18,8 @@ from webhook.model.request import Object
 
 PREFIX = "samestep.dev/"
 
-_MEMORY = {"memory-per-device": MEBI, "memory-fixed": MEBI, "memory-per-sample": KIBI}
-"""With the least that can be meant, in bytes: who writes "44000" has read MiB off nvidia-smi."""
-_WISHED = ("model", "pool", "sized-for")
-_REASONS = ("ignore", "allow-mixed")
-_KEYS = (*_MEMORY, "micro-batch", "coupling", *_WISHED, *_REASONS, "pinned")
+_WISHES = frozenset({"model", "pool", "sized-for", "ignore", "allow-mixed"})
+_KEYS = _WISHES | {"memory-per-device", "memory-fixed", "memory-per-sample", "micro-batch", "coupling", "pinned"}
 _COUPLINGS = {
     one.value: one
     for one in (
@@ -32,10 +29,14 @@ _COUPLINGS = {
         Coupling.HETEROGENEITY_AWARE,
     )
 }
+_A_SIZE = Phrase("quantity_with_unit")
+_A_COUPLING = Phrase("one_of", {"values": ", ".join(_COUPLINGS)})
+_A_REASON = Phrase("reason")
 # A label value, with the spaces that people write between the words of a product.
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9 ._-]{0,61}[A-Za-z0-9])?\Z", re.ASCII)
 _NUMBER = re.compile(r"0{0,9}[1-9]\d{0,9}\Z", re.ASCII)
 _LARGEST = 1 << 31
+_A_BATCH = Phrase("number", {"low": 1, "high": _LARGEST})
 _LONGEST_RECORD = 4096
 _LONGEST_REASON = 256
 _MOST_UNKNOWN = 3
@@ -44,7 +45,7 @@ _NO_WISHES = Wishes()
 _Value = TypeVar("_Value")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Annotations:
     """What they say, and findings for those that cannot be read."""
 
@@ -71,16 +72,22 @@ def read_annotations(metadata: Object) -> Annotations:
     if not ours:
         return Annotations(are_a_map=are_a_map)
     reader = _Reader(ours)
-    expected = Phrase("quantity_with_unit")
-    memory = DeclaredMemory(*(reader.read(one, partial(_mebibytes, least), expected) for one, least in _MEMORY.items()))
-    batch = reader.read("micro-batch", _number, Phrase("number", {"low": 1, "high": _LARGEST}))
+    memory = DeclaredMemory(
+        reader.read("memory-per-device", _mebibytes, _A_SIZE),
+        reader.read("memory-fixed", _mebibytes, _A_SIZE),
+        reader.read("memory-per-sample", _mebibytes_per_sample, _A_SIZE),
+    )
+    batch = reader.read("micro-batch", _number, _A_BATCH)
+    coupling = reader.read("coupling", _COUPLINGS.get, _A_COUPLING)
+    wishes = _NO_WISHES if _WISHES.isdisjoint(ours) else _wishes(reader)
+    recorded = _recorded(ours.get("pinned"))
     return Annotations(
         declared=memory,
         micro_batch=None if batch is None else _reading(str(ours["micro-batch"]), batch),
-        coupling=reader.read("coupling", _COUPLINGS.get, Phrase("one_of", {"values": ", ".join(_COUPLINGS)})),
-        wishes=_wishes(reader),
-        record=read_record(ours.get("pinned")),
-        given=_given(ours.get("pinned")),
+        coupling=coupling,
+        wishes=wishes,
+        record=_record(recorded),
+        given=_given(recorded),
         are_a_map=are_a_map,
         findings=(*reader.findings, *_contradiction(memory), *_unknown(ours)),
     )
@@ -92,8 +99,8 @@ def _wishes(reader: "_Reader") -> Wishes:
         model=reader.read("model", _name, Phrase("model")) or "",
         pool=reader.read("pool", _name, Phrase("pool")) or "",
         sized_for=sized_for.value if sized_for else None,
-        ignore=reader.read("ignore", _reason, Phrase("reason")) or "",
-        allow_mixed=reader.read("allow-mixed", _reason, Phrase("reason")) or "",
+        ignore=reader.read("ignore", _reason, _A_REASON) or "",
+        allow_mixed=reader.read("allow-mixed", _reason, _A_REASON) or "",
     )
 
 
@@ -115,7 +122,16 @@ class _Reader:
         return value
 
 
-def _mebibytes(least: int, text: str) -> float | None:
+def _mebibytes(text: str) -> float | None:
+    return _at_least(MEBI, text)
+
+
+def _mebibytes_per_sample(text: str) -> float | None:
+    return _at_least(KIBI, text)
+
+
+def _at_least(least: int, text: str) -> float | None:
+    """Less than that, in bytes, cannot be meant: who writes "44000" has read MiB off nvidia-smi."""
     try:
         size = units(text)
     except QuantityError:
@@ -164,16 +180,20 @@ def _edit(key: str, written: str) -> Edit:
 
 def read_record(written: object) -> PinRecord | None:
     """The pin recorded earlier. It is only a memory: one that cannot be read is none."""
-    match _recorded(written):
+    return _record(_recorded(written))
+
+
+def _record(recorded: object) -> PinRecord | None:
+    match recorded:
         case {"key": str(key), "values": [str(), *_] as values, "policy": str(policy)}:
             if all(isinstance(value, str) for value in values):
                 return PinRecord(key, tuple(values), policy)
     return None
 
 
-def _given(written: object) -> str:
+def _given(recorded: object) -> str:
     """The pool that is recorded with a pin, or alone."""
-    match _recorded(written):
+    match recorded:
         case {"pool": str(pool)}:
             return pool
     return ""

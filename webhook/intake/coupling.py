@@ -48,21 +48,22 @@ def read_coupling(
             return Coupled(Coupling.SYNCHRONOUS, spanning.because, spanning.place)
         if grouped:
             return Coupled(Coupling.UNKNOWN, f"{workload.kind} of a group", ("metadata",))
-    pods, runs = sum(role.pods for role in roles), sum(role.runs for role in roles)
-    devices = sum(role.runs * role.devices for role in roles)
+    pods = runs = devices = 0
+    for role in roles:
+        pods += role.pods
+        runs += role.runs
+        devices += role.runs * role.devices
     if devices <= 1:
         return Coupled(Coupling.SINGLE, "one device in all", roles[0].spec)
     if runs == 1:
         return Coupled(Coupling.ONE_NODE, f"one pod with {devices} devices", roles[0].spec)
-    counted = next((role.numbers[0] for role in roles if role.numbers), roles[0].spec)
     if pods == 1:
-        return Coupled(Coupling.INDEPENDENT, f"{runs} pods that run one after another", counted)
+        return Coupled(Coupling.INDEPENDENT, f"{runs} pods that run one after another", _counted(roles))
     # A Job that is paused by its parallelism has begun: this is when it can be pinned.
     if pods == 0 and not any(one.spans(role.devices) for role, one in told):
-        return Coupled(Coupling.INDEPENDENT, "no pods for now, and no launcher that spans any", counted)
-    served = any(role.name.casefold() in _SERVERS for role in every)
+        return Coupled(Coupling.INDEPENDENT, "no pods for now, and no launcher that spans any", _counted(roles))
     for _, one in told:
-        if one.hint is Coupling.HETEROGENEITY_AWARE or (one.hint is Coupling.ASYNCHRONOUS and served):
+        if one.hint is Coupling.HETEROGENEITY_AWARE or (one.hint is Coupling.ASYNCHRONOUS and _served(every)):
             return Coupled(one.hint, one.because, one.place)
     for role, one in told:
         if one.spans(role.devices):
@@ -77,5 +78,14 @@ def read_coupling(
             return Coupled(by.there, f"{dotted(by.at)} of the {workload.kind}", by.at)
     if rule.several is Coupling.INDEPENDENT:
         because = f"{workload.kind} with {pods} pods and no launcher that spans them"
-        return Coupled(Coupling.INDEPENDENT, because, counted)
-    return Coupled(rule.several, f"{workload.kind} with {pods} pods", counted)
+        return Coupled(Coupling.INDEPENDENT, because, _counted(roles))
+    return Coupled(rule.several, f"{workload.kind} with {pods} pods", _counted(roles))
+
+
+def _counted(roles: Sequence[RawRole]) -> Pointer:
+    """Where the number of pods stands; the first pod spec where none is written."""
+    return next((role.numbers[0] for role in roles if role.numbers), roles[0].spec)
+
+
+def _served(roles: Sequence[RawRole]) -> bool:
+    return any(role.name.casefold() in _SERVERS for role in roles)

@@ -2,7 +2,7 @@
 
 import re
 
-from webhook.intake.fields import A_STRING, Unreadable, objects, texts
+from webhook.intake.fields import A_MAP, A_STRING, Unreadable, items, texts
 from webhook.intake.places import IN_PLACE, Places
 from webhook.intake.words import UNREAD, Budget, Origin, Piece, Place, Word
 from webhook.model.placement import Pointer
@@ -16,35 +16,35 @@ _REFERENCE = re.compile(r"\$(?:\$|\(([^()$\s]{1,256})\))")
 class Environment:
     """The literal environment variables of one container; those with `valueFrom` are there but unread."""
 
-    __slots__ = ("_at", "_budget", "_known", "places")
+    __slots__ = ("_at", "_budget", "_entries", "_known", "places", "unset")
 
     def __init__(self, container: Object, at: Pointer, budget: Budget, places: Places = IN_PLACE) -> None:
         self._at = at
         self._budget = budget
+        self._entries = items(container, "env", at)
         self.places = places
-        # An index and a raw value until somebody asks: most variables are never looked at.
-        self._known: dict[str, tuple[int, str] | Word | None] = {}
-        known = self._known
-        for index, entry in enumerate(objects(container, "env", at)):
+        # An index until somebody asks: most variables are never looked at.
+        self._known: dict[str, int | Word | None] = {}
+        known, any_unset = self._known, False
+        for index, entry in enumerate(self._entries):
+            if not isinstance(entry, dict):
+                raise Unreadable((*at, "env", index), A_MAP, entry)
             name, value = entry.get("name"), entry.get("value") or ""
             if not isinstance(name, str):
                 raise Unreadable((*at, "env", index, "name"), A_STRING, name)
             if not isinstance(value, str):
                 raise Unreadable((*at, "env", index, "value"), A_STRING, value)
             if "valueFrom" in entry and entry["valueFrom"] is not None:
-                known[name] = None
+                known[name], any_unset = None, True
             elif "$" in value:
                 known[name] = self.expand(value, self._origin(index, value, name))
             else:
-                known[name] = (index, value)
+                known[name] = index
+        self.unset = tuple(name for name, one in known.items() if one is None) if any_unset else ()
+        """The variables whose value is not in the object."""
 
     def __contains__(self, name: str) -> bool:
         return name in self._known
-
-    @property
-    def unset(self) -> tuple[str, ...]:
-        """The variables whose value is not in the object."""
-        return tuple(name for name, known in self._known.items() if known is None)
 
     def sets_any(self, names: frozenset[str]) -> bool:
         """Whether any of these variables is set here."""
@@ -53,10 +53,10 @@ class Environment:
     def get(self, name: str) -> Word | None:
         """The value of a variable; None where it is not set here, or not known."""
         known = self._known.get(name)
-        if isinstance(known, Word) or known is None:
+        if not isinstance(known, int):
             return known
-        index, value = known
-        return Word(value, (Piece(value, self._origin(index, value, name)),), value)
+        value = self._entries[known].get("value") or ""
+        return Word(value, (Piece(value, self._origin(known, value, name)),), value)
 
     def expand(self, raw: str, origin: Origin) -> Word:
         """A string of the container with its references replaced."""

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 
 from webhook.catalog.queues import QueueSystem, queue_keys, queue_systems
-from webhook.intake.fields import found, mapping
+from webhook.intake.fields import EMPTY, found, mapping
 from webhook.model.placement import Operator, Pointer, Requirement
 from webhook.model.queues import QueueName
 from webhook.model.request import Object
@@ -42,13 +42,16 @@ def _said_of_nodes(labels: list[Mapping[str, object]], system: QueueSystem) -> I
             yield Requirement(key, Operator.IN, (value,))
 
 
-def _template(source: Object, spec: Pointer) -> tuple[Mapping[str, object], Mapping[str, object]]:
+def _template(source: Object, spec: Pointer) -> tuple[Object, Object]:
     """Labels and annotations of the template around a pod spec; what is no map is not there: its controller says so."""
     value: object = source
-    for step in (*spec[:-1], "metadata") if spec else ():
+    for step in spec[:-1]:
         if isinstance(step, int):
             value = value[step] if isinstance(value, list) and step < len(value) else None
         else:
-            value = value.get(step) if isinstance(value, Mapping) else None
-    labels, annotations = (value.get(key) if isinstance(value, Mapping) else None for key in ("labels", "annotations"))
-    return labels if isinstance(labels, Mapping) else {}, annotations if isinstance(annotations, Mapping) else {}
+            value = value.get(step) if isinstance(value, dict) else None
+    metadata = value.get("metadata") if isinstance(value, dict) else None
+    if not isinstance(metadata, dict):
+        return EMPTY, EMPTY
+    labels, annotations = metadata.get("labels"), metadata.get("annotations")
+    return labels if isinstance(labels, dict) else EMPTY, annotations if isinstance(annotations, dict) else EMPTY

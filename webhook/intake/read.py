@@ -131,7 +131,7 @@ def _job(subject: Subject, metadata: Object, parent: Workload | None) -> Trainin
         findings.append(pods.unseen)
     elif not device_roles:
         findings += _processes_without_devices(source, workload, told)
-    written = Written(source, workload, pods.places)
+    written, specs = Written(source, workload, pods.places), [role.spec for role in device_roles]
     return TrainingJob(
         kind=subject.kind,
         namespace=subject.namespace or text(metadata, "namespace", ("metadata",)),
@@ -149,8 +149,8 @@ def _job(subject: Subject, metadata: Object, parent: Workload | None) -> Trainin
         declared=annotations.declared,
         coupling_wish=annotations.coupling,
         wishes=annotations.wishes,
-        queue=read_queue(source, metadata, workload, [role.spec for role in device_roles]),
-        queue_slots=partial(queue_slots, source, workload, [role.spec for role in device_roles]),
+        queue=read_queue(source, metadata, workload, specs),
+        queue_slots=partial(queue_slots, source, workload, specs),
         record=annotations.record,
         given=annotations.given,
         suspended=held_back,

@@ -127,7 +127,7 @@ def _amount(name: object, value: object, at: Pointer, part: str) -> int:
     if not isinstance(name, str):
         raise Unreadable((*at, part), Phrase("resource_names"), name)
     try:
-        amount = _remembered(value, name == "cpu") if isinstance(value, str) else _counted(value, name == "cpu")
+        amount = _remembered(value, name == "cpu") if isinstance(value, str | int) else _counted(value, name == "cpu")
     except QuantityError:
         raise Unreadable((*at, part, name), Phrase("quantity"), value) from None
     if amount < 0:
@@ -140,11 +140,14 @@ def _counted(value: object, cpu: bool) -> int:  # noqa: FBT001
 
 
 # "64Gi" is written in every other manifest; no quantity is longer than a few characters.
-_remembered = lru_cache(maxsize=4096)(_counted)
+_remembered = lru_cache(maxsize=4096, typed=True)(_counted)
 
 
 def _device(requests: Mapping[str, int]) -> str:
-    return next((name for name, amount in requests.items() if amount and is_device(name)), "")
+    for name, amount in requests.items():
+        if amount and is_device(name):
+            return name
+    return ""
 
 
 def _add(total: dict[str, int], more: Mapping[str, int]) -> None:

@@ -1,18 +1,19 @@
 """The roles of a job: how many pods each has, what one asks for, where it may land."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple, TypeAlias
 
 from webhook.catalog.accelerators import accelerators
 from webhook.intake.claims import ClaimTemplates
 from webhook.intake.evidence import Evidence
-from webhook.intake.fields import A_MAP, EMPTY, MOST, Unreadable, count, flag, found, listed, mapping, objects, text
+from webhook.intake.fields import A_MAP, MOST, Unreadable, count, flag, found, listed, mapping, objects, text
 from webhook.intake.placement import read_placement
 from webhook.intake.places import Places
 from webhook.intake.resources import Resources, read_resources
 from webhook.model.finding import Phrase
+from webhook.model.frozen import frozen
 from webhook.model.job import Edit, Overlay, Role, no_edit
 from webhook.model.paths import within
 from webhook.model.placement import Placement, Pointer
@@ -26,12 +27,12 @@ _BY_DEVICES = ("auto", "gpu")
 _AS_MANY = tuple(f"={word}" for word in _BY_DEVICES)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RawRole:
     """One role as its fields have it, before its command lines are read.
 
-    `pod` is the pod spec, which stands at `spec`. `numbers` are the paths of the fields that hold the number of pods,
-    `also` what else has to change with them. `overlay`: as in `Role`.
+    `pod` is the pod spec, which stands at `spec`, and `devices` how many devices one pod asks for. `numbers` are the
+    paths of the fields that hold the number of pods, `also` what else has to change with them. `overlay`: as in `Role`.
     """
 
     name: str
@@ -42,15 +43,11 @@ class RawRole:
     pod: Object
     spec: Pointer
     resources: Resources
+    devices: int
     placement: Placement
     overlay: Overlay | None = None
     also: tuple[Edit, ...] = ()
     apart: bool = False
-
-    @property
-    def devices(self) -> int:
-        """How many devices one pod asks for."""
-        return self.resources.requests.get(self.resources.device, 0)
 
 
 def read_roles(source: Object, workload: Workload, templates: ClaimTemplates | None = None) -> list[RawRole]:
@@ -77,6 +74,8 @@ def read_roles(source: Object, workload: Workload, templates: ClaimTemplates | N
 def set_apart(roles: Sequence[RawRole], source: Object, workload: Workload) -> list[RawRole]:
     """The roles, with those set apart that have devices and no ranks. Where no others have pods with devices, none is:
     then they are the job. Raises Unreadable."""
+    if not workload.apart:
+        return list(roles)
     joined = {name for name, path in workload.joining.items() if flag(source, path)}
     apart = workload.apart - joined
     if not any(role.pods and role.devices and role.name not in apart for role in roles):
@@ -101,11 +100,11 @@ def finished(role: RawRole, device_roles: Sequence[RawRole], told: Told, written
     change its pods and the devices of each."""
     workload = written.workload
     gang, ranks = role.gang, role.devices and not role.apart
-    if ranks and len(device_roles) == 1 and not workload.elastic:
+    if ranks and len(device_roles) == 1:
         # --nnodes=MIN:MAX, where the kind has no field of its own for it.
-        nodes = [one.nodes for _, one in told if one.nodes]
-        least = max((one.low for one in nodes if one.low and one.low != one.high), default=gang)
-        gang = min(gang, least)
+        ranges = [one.nodes.low for _, one in told if one.nodes and one.nodes.low and one.nodes.low != one.nodes.high]
+        if ranges and not workload.elastic:
+            gang = min(gang, max(ranges))
     return Role(
         name=role.name,
         pods=role.pods,
@@ -142,15 +141,12 @@ def _roles(source: Object, roles: Roles, templates: ClaimTemplates | None) -> It
 
 def _pod(roles: Roles, entry: Object, at: Pointer) -> Object | None:
     """A role's pod spec; None where it has no template."""
-    if found(entry, roles.template, at) is None:
+    template = found(entry, roles.template, at)
+    if template is None:
         return None
-    path = (*roles.template, "spec")
-    pod = found(entry, path, at)
-    if pod is None:
-        return EMPTY
-    if not isinstance(pod, dict):
-        raise Unreadable((*at, *path), A_MAP, pod)
-    return pod
+    if not isinstance(template, dict):
+        raise Unreadable((*at, *roles.template), A_MAP, template)
+    return mapping(template, "spec", (*at, *roles.template))
 
 
 def _entries(source: Object, roles: Roles) -> Iterator[tuple[str, Pointer, Object]]:
@@ -195,6 +191,7 @@ def _role(
     if times != 1 or sets != 1:
         # One pod so many times over: then that is the number to change. Of two factors neither is.
         numbers = multipliers if pods == 1 and sets == 1 and len(multipliers) == 1 else []
+    resources = read_resources(pod, spec, templates)
     return RawRole(
         name=name,
         pods=pods * times * sets,
@@ -203,7 +200,8 @@ def _role(
         numbers=() if name in roles.fixed else tuple(numbers),
         pod=pod,
         spec=spec,
-        resources=read_resources(pod, spec, templates),
+        resources=resources,
+        devices=resources.requests.get(resources.device, 0),
         placement=read_placement(pod, spec),
     )
 

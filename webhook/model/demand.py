@@ -1,9 +1,9 @@
 """Demand: the device memory one rank needs, all in, as `nvidia-smi` would show it."""
 
-from dataclasses import dataclass
 from enum import StrEnum
 
 from webhook.model.finding import Phrase
+from webhook.model.frozen import frozen
 
 
 class DemandSource(StrEnum):
@@ -28,7 +28,7 @@ class DemandSource(StrEnum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Demand:
     """An interval in MiB per device. All three are None where the demand is unknown; a bound has only `low_mib`, and
     what a job is sized for alone has no `likely_mib`.
@@ -50,7 +50,7 @@ class Demand:
         return self.high_mib is not None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DemandPart:
     """One part of a demand, in MiB: weights, activations, what the samples take."""
 

@@ -1,14 +1,16 @@
 """A finding: one fact worth telling, with a stable code (`webhook/catalog/codes.yaml`)."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import TypeAlias
+
+from webhook.model.frozen import frozen
 
 Plain: TypeAlias = str | int | float
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Phrase:
     """Words that stand inside a text, in the reader's language as well: `key` names them among the texts' phrases,
     `facts` fill their placeholders."""
@@ -28,7 +30,7 @@ class Action(StrEnum):
     INFORM = "Info"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Finding:
     """`where` is a path into the object, or empty; `facts` fill the placeholders of the code's text.
 

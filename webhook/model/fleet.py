@@ -5,8 +5,8 @@ Sets of nodes are Python integers used as bitsets: node i is bit i. Intersection
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeAlias
 
 from webhook.model.index import LabelIndex, ThresholdIndex
 
@@ -113,6 +113,27 @@ class DeviceColumn:
     contents: Mapping[Any, Nodes]
 
 
+class Offered(NamedTuple):
+    """What nodes of one model offer together *there*: devices of the column's resource, of which each reports from the
+    least to the most MiB."""
+
+    column: DeviceColumn
+    devices: int
+    memory_mib: tuple[int, int]
+
+
+class Places(NamedTuple):
+    """The nodes that hold a pod *there*; those of each model among them, and what they offer."""
+
+    nodes: Nodes
+    models: Mapping[Model, Nodes]
+    offered: Mapping[Model, Offered]
+
+
+Asked: TypeAlias = tuple[str, frozenset[tuple[str, int]], Nodes]
+"""A device, the amounts that a pod requests, and the nodes that nothing else keeps it off."""
+
+
 @dataclass(frozen=True, slots=True)
 class Fleet:
     """An immutable snapshot, swapped whole.
@@ -141,3 +162,5 @@ class Fleet:
     grows: str = ""
     """What may add nodes, in a few words; no denial for lack of room then. Empty where nothing in view does."""
     taken_at: float | None = None
+    places: dict[Asked, Places] = field(default_factory=dict, repr=False, compare=False)
+    """What pods asked for lately, remembered as long as the nodes stay as they are, whatever is free on them."""

@@ -2,11 +2,12 @@
 
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import NamedTuple
 
 from webhook.model.finding import Finding
+from webhook.model.frozen import frozen
 from webhook.model.placement import Placement, Pointer
 from webhook.model.queues import Queue, QueueName, Slot
 from webhook.model.request import Kind
@@ -54,7 +55,7 @@ class Edit(NamedTuple):
     """What has to change with it: the same flag in other containers, completions beside parallelism, `--nnodes`."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Write:
     """One value to write into the object: an RFC 6902 "add" where `adds`, else a "replace"."""
 
@@ -109,7 +110,7 @@ def no_edit() -> Edit | None:
     return None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Reading:
     """A number read from the job, and where.
 
@@ -126,7 +127,7 @@ class Reading:
     share_of: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DeclaredMemory:
     """Device memory that the submitter declared by annotation, in MiB.
 
@@ -138,7 +139,7 @@ class DeclaredMemory:
     per_sample_mib: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Wishes:
     """What the submitter asks for by annotation; whether it counts is the policy's say. Empty or None: nothing.
 
@@ -154,7 +155,7 @@ class Wishes:
     allow_mixed: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PinRecord:
     """The annotation `samestep.dev/pinned`: a memory of an earlier answer, not evidence (anyone can write it)."""
 
@@ -163,7 +164,7 @@ class PinRecord:
     policy: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Overlay:
     """What the object lays over the pods of a role whose template stands in a runtime.
 
@@ -194,7 +195,7 @@ class PatchShape(StrEnum):
     RUNTIME_PATCHES = "runtimePatches"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PinPatches:
     """How a pin is written into an object that holds no pod template. `there`: the list is; `own` is the index of our
     entry in it, and `own_jobs` whether that has a list of jobs to add to (runtimePatches alone)."""
@@ -205,7 +206,7 @@ class PinPatches:
     own_jobs: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Role:
     """A group of identical pods.
 
@@ -243,7 +244,7 @@ class Role:
         return bool(self.devices) and not self.apart
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Batch:
     """What was read of the micro-batch and of gradient accumulation, over all containers with devices.
 
@@ -262,7 +263,7 @@ class Batch:
     """The global batch, where a flag of the trainer sets it: accumulation follows from it by itself (Megatron-LM)."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Said:
     """What a trainer or launcher is told, as it is written: by which flag (or program), and where."""
 
@@ -271,7 +272,7 @@ class Said:
     field: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Told:
     """What the command line says of a training run's memory.
 
@@ -308,7 +309,7 @@ class Switch(NamedTuple):
     says: tuple[tuple[str, str], ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Program:
     """A program that a container runs, with the image it is in: its name and its arguments, as far as they can be read.
     No words: what runs is the image's own say.
@@ -324,7 +325,7 @@ class Program:
     batch: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Container:
     """A container of a role. `read`: its command line and environment were looked at. `unset` are the environment
     variables whose value is not in the object; `envFrom[0]` stands for whatever that brings in. `termination` is its
@@ -346,7 +347,7 @@ def _nobody() -> Told | None:
     return None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TrainingJob:
     """One job. `name` is what to call it in a message (generateName followed by "*" where it has no name yet).
 

@@ -1,12 +1,12 @@
 """The object whose controller made another one, as that one says."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from webhook.model.frozen import frozen
 from webhook.model.request import Kind
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Owner:
     """What an ownerReference says, which any user can write; what it does not say is empty."""
 

@@ -31,7 +31,7 @@ class Operation(TypedDict):
 
 def pointer(path: Pointer) -> str:
     """The JSON Pointer of a path; "/" and "~" inside a step are escaped (open-policy-agent/library#25)."""
-    return "".join(f"/{str(step).replace('~', '~0').replace('/', '~1')}" for step in path)
+    return "".join([f"/{str(step).replace('~', '~0').replace('/', '~1')}" for step in path])
 
 
 def steps(text: str) -> Pointer:

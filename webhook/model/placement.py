@@ -1,8 +1,9 @@
 """Where a pod may land: Kubernetes' own scheduling fields, read and typed."""
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
+
+from webhook.model.frozen import frozen
 
 Pointer: TypeAlias = tuple[str | int, ...]
 """A path into an object, one reference token an entry (RFC 6901 before escaping)."""
@@ -19,7 +20,7 @@ class Operator(StrEnum):
     LT = "Lt"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Requirement:
     """One entry of matchExpressions or matchFields."""
 
@@ -28,7 +29,7 @@ class Requirement:
     values: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Term:
     """A node selector term: all of its requirements must hold; one without any matches nothing.
 
@@ -44,7 +45,7 @@ class Term:
         return not self.expressions and not self.fields
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Toleration:
     """`operator` is Equal, Exists, Lt or Gt; an empty key with Exists tolerates every key, an empty effect every
     effect. `seconds` is for how long it tolerates NoExecute, None for ever."""
@@ -56,7 +57,7 @@ class Toleration:
     seconds: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Placement:
     """The scheduling fields of one pod spec.
 

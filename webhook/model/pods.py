@@ -1,13 +1,13 @@
 """Pods as far as decisions look at them: what they take of nodes, and which of them belong together."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TypeAlias
 
+from webhook.model.frozen import frozen
 from webhook.model.job import PinRecord
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Pod:
     """One unfinished pod.
 
@@ -33,7 +33,7 @@ class Pod:
         return bool(self.node) or self.waits_for is not None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Promise:
     """Devices that are as good as in use, though the fleet does not show it: a pin that this replica has given and
     whose pods are not bound yet, or a pod that has been bound since.

@@ -4,11 +4,12 @@ The YAML form and its validation live in `webhook/policy`; the built-in default 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import TypeAlias
 
 from webhook.model.finding import Action
+from webhook.model.frozen import frozen
 from webhook.model.job import Coupling
 from webhook.model.placement import Requirement
 from webhook.model.workload import Workload
@@ -86,7 +87,7 @@ LabelSelector: TypeAlias = tuple[Requirement, ...]
 """All of them must hold; none: everything matches. Operators as in metav1.LabelSelector."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Condition:
     """A CEL expression over object, request, namespaceObject and job that must be true."""
 
@@ -94,7 +95,7 @@ class Condition:
     expression: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Match:
     """The jobs that a policy is for. `kinds` are "Kind.group" ("Pod" in the core group); None: every kind known."""
 
@@ -104,7 +105,7 @@ class Match:
     conditions: tuple[Condition, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Sameness:
     """What is compared between the nodes inside a candidate: labels by value, and allocatable amounts of resources,
     each with the percent by which they may differ."""
@@ -114,7 +115,7 @@ class Sameness:
     resources: tuple[tuple[str, float], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TabledMemory:
     """One entry of the policy's own table: what a rank of the jobs that match it needs, in MiB.
 
@@ -129,7 +130,7 @@ class TabledMemory:
     args: tuple[tuple[str, str], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Evidence:
     """What is learned from runs. `ignore_image_tag`: images that differ in tag or digest alone are the same recipe.
 
@@ -146,7 +147,7 @@ class Evidence:
 _HOST = Sameness(Differing.WARN, ("node.kubernetes.io/instance-type",), (("cpu", 10), ("memory", 10)))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Policy:
     """`reserve_mib` is what the driver keeps of a device's reported total (0.4 to 0.7 GiB seen in real captures);
     `headroom_percent` widens the high end of a demand, for the risk warning only. `strategy` None is the default:

@@ -4,12 +4,13 @@ Memory is MiB of one device, times are seconds since the epoch. Models are named
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 from enum import StrEnum
 from types import MappingProxyType
 
 from webhook.model.demand import Demand
+from webhook.model.frozen import frozen
 
 _LAST_S = 253_402_300_799
 """The last second of the year 9999, beyond which a date cannot be told."""
@@ -27,7 +28,7 @@ class Allocator(StrEnum):
     UNKNOWN = "Unknown"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Recipe:
     """The fingerprint of what decides the memory of a training; two submissions of the same training have the same.
 
@@ -41,7 +42,7 @@ class Recipe:
     allocator: Allocator = Allocator.UNKNOWN
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OutOfMemory:
     """Devices that ran out of memory: the last time, on whole devices of the model, and how many times in a row since a
     run ended well there. `job` is what it happened to."""
@@ -51,7 +52,7 @@ class OutOfMemory:
     in_a_row: int = 1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Observation:
     """Runs of one recipe on one model.
 
@@ -71,7 +72,7 @@ class Observation:
     imbalance: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Profile:
     """What is kept of one recipe in one namespace. `name` is the object's."""
 
@@ -89,7 +90,7 @@ keeps one for ever."""
 _NONE: Mapping[tuple[str, str], Sequence[Profile]] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Profiles:
     """All profiles in view, by namespace and digest, and by namespace and family."""
 
@@ -103,7 +104,7 @@ class Profiles:
 NO_PROFILES = Profiles()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RanOut:
     """Devices of a model, each with so much memory, ran out of it: the last time, and how many times in a row.
 
@@ -119,7 +120,7 @@ class RanOut:
     micro_batch: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Fits:
     """Runs ended well on devices of a model, each with so much memory: how many did, and when the last.
 
@@ -135,7 +136,7 @@ class Fits:
     since: RanOut | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Lessons:
     """What profiles teach about one job. Models are named by the catalog's one form of all spellings of a product.
 

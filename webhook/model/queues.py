@@ -1,14 +1,15 @@
 """Queues that jobs are submitted to, as far as they name nodes."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple
 
 from webhook.model.fleet import Taint
+from webhook.model.frozen import frozen
 from webhook.model.placement import Pointer, Requirement, Toleration
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class QueueName:
     """The queue that a job names: `system` is "Kueue", "Volcano" or "KAI". `nodes` are what the job itself says beside
     it of the nodes that its queue is served from."""
@@ -25,7 +26,7 @@ class Slot(NamedTuple):
     below: Pointer = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Flavor:
     """A ResourceFlavor in a queue: pods that get it are put on nodes that carry `labels`, with `tolerations` added.
 
@@ -53,7 +54,7 @@ class Flavor:
         return min((limit // amount for limit, amount in limits if limit is not None), default=None)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Queue:
     """Where a queue lets pods land.
 
@@ -66,7 +67,7 @@ class Queue:
     missing: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Queues:
     """All in view: by system, namespace (empty where the queue has none) and name. `flavors` are all of Kueue's, which
     count where a job's queue is not in view, and `cluster_queues` what its ClusterQueues let pods land on, by name."""

@@ -1,9 +1,11 @@
 """What the API server asks: one admission request, or its offline likeness."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import Any, TypeAlias
+
+from webhook.model.frozen import frozen
 
 Object: TypeAlias = Mapping[str, Any]
 """A Kubernetes object as decoded JSON. Only `intake` and `fleet` look inside."""
@@ -17,7 +19,7 @@ class Stage(StrEnum):
     AUDIT = "Audit"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Kind:
     """Group, version and kind of an object; the core group is the empty string."""
 
@@ -33,7 +35,7 @@ class Kind:
         return f"{self.kind}.{self.group}" if self.group else self.kind
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class User:
     """Who asks, as the API server authenticated them."""
 
@@ -41,7 +43,7 @@ class User:
     groups: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Request:
     """One admission request.
 

@@ -1,9 +1,9 @@
 """What the platform team has written down, resolved: policies, pools and exceptions, as files or custom resources."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TypeAlias
 
+from webhook.model.frozen import frozen
 from webhook.model.placement import Toleration
 from webhook.model.policy import LabelSelector, Policy
 
@@ -11,7 +11,7 @@ Namespaces: TypeAlias = Mapping[str, Mapping[str, str]]
 """The labels of namespaces, by name."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AcceleratorPool:
     """A resource group: the nodes that `nodes` selects, for jobs in namespaces that `namespaces` selects or of users in
     one of `groups` (none of both: everyone). Pools of lower `order` come first.
@@ -32,7 +32,7 @@ class AcceleratorPool:
     scheduler: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PolicyException:
     """Jobs in `namespace` that `policies` are not to hold to `codes` (none: to nothing at all), until `until` (seconds
     since the epoch). `kinds` are "Kind.group" and `names` shell patterns; none: every one."""
@@ -47,7 +47,7 @@ class PolicyException:
     codes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Rules:
     """All of them. `policies` stand in the order in which they steer: highest priority, then oldest, then name.
 

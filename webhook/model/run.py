@@ -1,9 +1,10 @@
 """Runs of trainings as they were observed. Times are seconds since the epoch, memory is MiB of one device."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 
+from webhook.model.frozen import frozen
 from webhook.model.profile import Recipe
 
 
@@ -15,7 +16,7 @@ class Ending(StrEnum):
     BADLY = "Badly"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Rank:
     """A pod with devices, as far as its end and its place are looked at.
 
@@ -37,7 +38,7 @@ class Rank:
     out_of_memory_at: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Device:
     """What the devices of one node are: whole ones of one model. `count` is how many of them the node has."""
 
@@ -46,7 +47,7 @@ class Device:
     count: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Measured:
     """Of a run's ranks, by uid: the most memory that a device of each was seen to hold, and the part of the time in
     which the units of its devices had work. `dropped` counts values that were not believed, by why."""
@@ -59,7 +60,7 @@ class Measured:
 NOT_MEASURED = Measured()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Shown:
     """What one run showed on one model: whether its ranks there came to a good end, the most that one of them held,
     when a device ran out of memory there, and the part of the time that its ranks there waited for others."""
@@ -72,7 +73,7 @@ class Shown:
     imbalance: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Run:
     """One job of a recipe, and what it showed by then (`at`): its end, where it has ended."""
 

@@ -1,14 +1,14 @@
 """Objects that a job refers to: a training runtime, a ConfigMap, a claim template, the definition of its kind."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TypeAlias
 
+from webhook.model.frozen import frozen
 from webhook.model.request import Kind, Object
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Reference:
     """Which object is meant. `namespace` is empty for cluster-scoped kinds, and the version of `kind` always: a
     reference seldom knows it, and an object is the same whatever version it is served in (its own apiVersion says)."""

@@ -1,13 +1,13 @@
 """What a review found and decided."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
 from webhook.model.demand import Demand
 from webhook.model.finding import Finding
 from webhook.model.fleet import Model
+from webhook.model.frozen import frozen
 from webhook.model.job import Reading, TrainingJob
 from webhook.model.patch import Operation
 from webhook.model.placement import Pointer, Requirement, Toleration
@@ -46,7 +46,7 @@ def named(models: Iterable[Model]) -> str:
     return " + ".join(model.name for model in models)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Candidate:
     """One model in the target pool, over all device roles, or several that count as one: `also` are the others.
 
@@ -86,7 +86,7 @@ class Candidate:
     @property
     def name(self) -> str:
         """What messages call it."""
-        return named(self.models)
+        return named(self.models) if self.also else self.model.name
 
     @property
     def doubted(self) -> bool:
@@ -104,7 +104,7 @@ def smallest(among: Iterable[Candidate]) -> Candidate:
     return min(among, key=lambda one: (one.usable_mib, one.name))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Pool:
     """The target pool of a job's device roles together: the nodes on which its pods may land, in any passing state.
 
@@ -125,7 +125,7 @@ class Pool:
         return smallest(self.candidates) if self.candidates else None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Pin:
     """The selector that leaves the chosen models: nodeSelector for one value, required affinity for several.
 
@@ -157,7 +157,7 @@ class Addition(NamedTuple):
     scheduler: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Given:
     """What a job gets with the pool that it is given: to each role, by its place in the job, what that lacks, and the
     `queue` where it names none, to be written into each of `slots`."""
@@ -179,7 +179,7 @@ class Waited(NamedTuple):
     percent: float
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Straggler:
     """What ranks on two models cost one another, estimated from the catalog's figures.
 
@@ -198,7 +198,7 @@ class Straggler:
     seen: Waited | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Decision:
     """What a denying policy gives for one job. `models` are those left for it. `straggler` is what running on all
     models of the pool would cost, or costs where that is what the job does; None: one model, or figures not known.
@@ -221,7 +221,7 @@ class Decision:
         return next((one for one in self.pool.candidates if left and left <= set(one.models)), None)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Suggestion:
     """A changed job that was decided again and admitted.
 
@@ -236,7 +236,7 @@ class Suggestion:
     also: tuple[Model, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ExceptionUse:
     """An exception ("namespace/name") that changed what a policy does: by it the job is out of the policy's scope or,
     where there is a `code`, that code does not deny."""
@@ -246,7 +246,7 @@ class ExceptionUse:
     code: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Review:
     """Everything that `review()` has to say about one request.
 

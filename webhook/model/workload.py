@@ -3,14 +3,14 @@
 The catalog (workloads.yaml) and policies are read into these by pydantic; what is said here is their schema.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import field
 from enum import StrEnum
-from types import MappingProxyType
 from typing import Annotated, ClassVar
 
 from pydantic import BeforeValidator, ConfigDict, Field, JsonValue, StrictBool, StrictInt, WithJsonSchema
 
+from webhook.model.frozen import frozen
 from webhook.model.job import Coupling
 from webhook.model.request import Kind
 
@@ -68,7 +68,7 @@ class Template(StrEnum):
     UNTIL_STARTED = "UntilStarted"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Roles:
     """Where roles are and how they count. All paths start at the role, those of `gang`, `sets` and `scales` at the
     object. A role without a pod template is not there.
@@ -124,7 +124,7 @@ class HeldAs(StrEnum):
     RUNTIME = "Runtime"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Holds:
     """Objects of other kinds inside this one, which its controller creates later. `object` starts at what `at` gives.
 
@@ -148,7 +148,7 @@ class Holds:
             raise ValueError("kind: goes with held: Template or Runtime, and only with these")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ByField:
     """A place that means another coupling: some values there, or that anything is there at all."""
 
@@ -168,7 +168,7 @@ class ByField:
             raise ValueError("values: or there:, one of them")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CouplingRule:
     """The coupling of several pods with devices where no launcher says more; the first of `by` that applies, else
     `several`."""
@@ -178,7 +178,7 @@ class CouplingRule:
     by: Annotated[tuple[ByField, ...], Field(max_length=32)] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Groups:
     """What binds objects of a kind that has one pod each: the first of these labels or annotations that is there names
     the group; `total` is the annotation with the number of its pods."""
@@ -189,7 +189,7 @@ class Groups:
     total: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Workload:
     """One kind: a job with `roles`, a wrapper that `holds` other objects, a job whose templates are those of the
     `runtime` that it names at this path, or, with none of these, a kind that serves.
@@ -277,9 +277,7 @@ class Workloads:
 
     def __init__(self, entries: Iterable[Workload]) -> None:
         self.entries = tuple(entries)
-        self._by_kind: Mapping[Kind, Workload] = MappingProxyType(
-            {Kind(one.group, version, one.kind): one for one in self.entries for version in one.versions}
-        )
+        self._by_kind = {(one.group, version, one.kind): one for one in self.entries for version in one.versions}
         kinds = [Kind(one.group, version, one.kind) for one in self.entries for version in one.versions]
         if twice := next((kind for kind in kinds if kinds.count(kind) > 1), None):
             raise ValueError(f"{twice} has two entries for version {twice.version}")
@@ -291,7 +289,7 @@ class Workloads:
 
     def of(self, kind: Kind) -> Workload | None:
         """The entry for exactly this group, version and kind."""
-        return self._by_kind.get(kind)
+        return self._by_kind.get((kind.group, kind.version, kind.kind))
 
     def of_any_version(self, group: str, kind: str) -> Workload | None:
         """The entry for this group and kind, as owner references are to be read: versions come and go."""

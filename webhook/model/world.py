@@ -1,9 +1,10 @@
 """The world: snapshots of everything a decision looks up. Plain values, swapped whole, so that any decision can be
 replayed from a dump."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from webhook.model.fleet import Fleet
+from webhook.model.frozen import frozen
 from webhook.model.pods import Pinned, Promise, Queued
 from webhook.model.policy import Policy
 from webhook.model.profile import NO_PROFILES, Profiles
@@ -13,7 +14,7 @@ from webhook.model.surroundings import NOTHING_IN_VIEW, Surroundings
 from webhook.model.workload import Workloads
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class World:
     fleet: Fleet
     policy: Policy

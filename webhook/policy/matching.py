@@ -5,12 +5,12 @@ each request, conditions last.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
 from typing import TypeAlias
 
 from webhook.model.finding import Action, Finding
+from webhook.model.frozen import frozen
 from webhook.model.job import TrainingJob
 from webhook.model.placement import Operator, Requirement
 from webhook.model.policy import LabelSelector, Policy
@@ -93,7 +93,7 @@ class _Found:
         return tuple(self.policies[index] for index in sorted(found))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Matched:
     """The policies that a job is under, the steering one first; `findings` tell of conditions without an answer."""
 
@@ -101,11 +101,13 @@ class Matched:
     findings: tuple[Finding, ...] = ()
 
 
-def matched(candidates: tuple[Policy, ...], request: Request, job: TrainingJob | None, labels: _Labels) -> Matched:
+def matched(
+    candidates: tuple[Policy, ...], request: Request, job: TrainingJob | None, namespaces: Namespaces
+) -> Matched:
     """The candidates whose conditions hold. One whose condition has no answer does not match, and that is told."""
     if not any(one.match.conditions for one in candidates):
         return Matched(candidates)
-    conditions = Conditions(_variables(request, job, labels))
+    conditions = Conditions(_variables(request, job, labels_of(request.namespace, namespaces)))
     found: list[Policy] = []
     faults: list[Finding] = []
     for policy in candidates:

@@ -5,19 +5,20 @@ policy, or codes out of what it denies.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from fnmatch import fnmatchcase
 from operator import itemgetter
 
 from webhook.catalog.codes import action_of, may_deny
 from webhook.model.finding import Action, Finding
+from webhook.model.frozen import frozen
 from webhook.model.job import TrainingJob
 from webhook.model.policy import Language, Policy, ValidationAction
 from webhook.model.request import Request
 from webhook.model.rules import Namespaces, PolicyException
 from webhook.model.verdict import Decision, ExceptionUse, Verdict
 from webhook.model.world import World
-from webhook.policy.matching import index_of, labels_of, matched
+from webhook.policy.matching import index_of, matched
 
 NOBODY = Policy(name="")
 """Stands for no policy at all: the job is out of scope."""
@@ -25,6 +26,7 @@ NOBODY = Policy(name="")
 LANGUAGE = "samestep.dev/lang"
 """The label of a namespace that says in which language its people read messages."""
 
+_LANGUAGES = {str(one): one for one in Language}
 _STRICTNESS = {Action.INFORM: 0, Action.WARN: 1, Action.DENY: 2}
 _LEADING = ("SST404", "SST501", "SST205", "SST201", "SST401")
 _MOST_MET = 5
@@ -32,7 +34,7 @@ _MOST_MET = 5
 _OF_THE_PIN = frozenset({"SST301", "SST302"})
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Ruling:
     """The policies that a job is under, the steering one first; none: it is out of scope.
 
@@ -50,7 +52,7 @@ class Ruling:
         return self.policies[0] if self.policies else NOBODY
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Gated:
     """What an object gets of a decision (`verdict`), and what it would get if every policy denied (`would_be`)."""
 
@@ -72,7 +74,7 @@ def rule(found: tuple[Policy, ...], request: Request, job: TrainingJob | None, w
     rules = world.rules
     if rules is None or not (rules.policies or rules.never_good):
         return Ruling(found)
-    matching = matched(found, request, job, labels_of(request.namespace, world.namespaces))
+    matching = matched(found, request, job, world.namespaces)
     findings = list(matching.findings)
     policies = matching.policies
     excepted: dict[str, Mapping[str, str]] = {}
@@ -125,15 +127,17 @@ def gate(decision: Decision, ruling: Ruling, before: tuple[Finding, ...] = ()) -
     kept, given = (decision.pin, decision.given) if Verdict.PIN in (verdict, would_be) else (None, None)
     if kept is None and given is None and decision.verdict is Verdict.PIN:
         told = [one for one in told if one[1].code != "SST301"]
-    ranked = (finding for _, finding in sorted(told, key=itemgetter(0)))
-    decision = replace(decision, verdict=would_be, pin=kept, given=given, findings=(*ranked, *ruling.findings))
+    told.sort(key=itemgetter(0))
+    findings = (*[finding for _, finding in told], *ruling.findings)
+    if (would_be, kept, given, findings) != (decision.verdict, decision.pin, decision.given, decision.findings):
+        decision = replace(decision, verdict=would_be, pin=kept, given=given, findings=findings)
     return Gated(verdict, would_be, decision, tuple(used))
 
 
 def language(request: Request, namespaces: Namespaces, policy: Policy) -> Language:
     """The namespace's say, else the policy's. One that there are no texts in counts as none."""
     wanted = namespaces.get(request.namespace, {}).get(LANGUAGE, "")
-    return Language(wanted) if wanted in set(Language) else policy.language
+    return _LANGUAGES.get(wanted, policy.language)
 
 
 def _excepted(
@@ -192,7 +196,7 @@ def _given(verdict: Verdict, *, denied: bool, pinning: bool) -> Verdict:
 
 
 def _stricter(one: Action, other: Action) -> Action:
-    return max(one, other, key=_STRICTNESS.__getitem__)
+    return one if _STRICTNESS[one] >= _STRICTNESS[other] else other
 
 
 def _rank(code: str, acting: Action, would: Action) -> tuple[int, int]:

@@ -18,11 +18,11 @@ import orjson
 from aiohttp import web
 
 from webhook.answer.response import admission_response
-from webhook.cluster.handlers import CALL, STAGES, Call
+from webhook.cluster.handlers import STAGES, Call, Decide
 from webhook.cluster.tasks import waited
 from webhook.cluster.world import Worlds
 from webhook.intake.admission import API_VERSION, NotAReview, read_request
-from webhook.model.request import Object, Request
+from webhook.model.request import Request
 from webhook.model.verdict import Review
 from webhook.model.world import World
 from webhook.server.metrics import Metrics
@@ -56,7 +56,7 @@ class Admission:
     """The admission endpoint. `plug` is for kopf's `settings.admission.server`."""
 
     def __init__(self, worlds: Worlds, metrics: Metrics, limits: Limits = Limits()) -> None:
-        self.fn: kopf.WebhookFn | None = None
+        self.decide: Decide | None = None
         self.surround: Surround | None = None
         """Gets what a request refers to and is not in view; without it, that stays so."""
         self.heard: Callable[[Review], None] = lambda _: None
@@ -69,20 +69,20 @@ class Admission:
         self._idle = asyncio.Event()
         self._idle.set()
 
-    async def plug(self, fn: kopf.WebhookFn) -> AsyncIterator[kopf.WebhookClientConfig]:
-        """Takes kopf's function and keeps it, also when kopf ends: it needs nothing that would end with kopf."""
-        self.fn = fn
+    async def plug(self, decide: Decide) -> AsyncIterator[kopf.WebhookClientConfig]:
+        """Takes what kopf selects and keeps it, also when kopf ends: it needs nothing that would end with kopf."""
+        self.decide = decide
         yield {}  # for configurations that kopf would manage; ours are in manifests/base
         await asyncio.Event().wait()
 
-    async def answer(self, http: web.Request) -> web.Response:
-        """The response to one POST."""
+    async def answer(self, handler: str, http: web.BaseRequest) -> web.Response:
+        """The response to one POST for the handler of this id."""
         started = time.perf_counter()
         self._in_flight += 1
         self._idle.clear()
         try:
             async with asyncio.timeout(self.limits.deadline_s):
-                payload = await self._admit(http, started)
+                payload = await self._admit(handler, http, started)
         except _Refused as refused:
             response = web.Response(status=refused.status, text=f"{refused}\n")
         except TimeoutError:
@@ -94,17 +94,14 @@ class Admission:
             self._in_flight -= 1
             if not self._in_flight:
                 self._idle.set()
-        self._metrics.http_responses.labels(response.status).inc()
+        self._metrics.http_responses(response.status).inc()
         return response
 
     async def idle(self) -> None:
         """Returns when nothing is in flight, or would no longer be answered in time."""
         await waited(self._idle, self.limits.deadline_s)
 
-    async def _admit(self, http: web.Request, started: float) -> bytes:
-        handler = http.match_info["id"]
-        if handler not in STAGES:
-            raise _Refused(HTTPStatus.NOT_FOUND, "no such handler")
+    async def _admit(self, handler: str, http: web.BaseRequest, started: float) -> bytes:
         async with self._slots:
             body = await self._read(http)
             try:
@@ -126,11 +123,13 @@ class Admission:
         self.heard(review)
         _log.info(_told(review), extra={"facts": _facts(review, duration_s)})
 
-    async def _read(self, http: web.Request) -> bytes:
+    async def _read(self, http: web.BaseRequest) -> bytes:
         too_large = _Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"more than {self.limits.body_bytes} bytes")
         if (http.content_length or 0) > self.limits.body_bytes:
             raise too_large
         try:
+            if http.content.is_eof():  # as most are: it came with its head
+                return await http.read()
             async with asyncio.timeout(self.limits.read_s):
                 return await http.read()
         except web.HTTPRequestEntityTooLarge:
@@ -143,26 +142,25 @@ class Admission:
 
     def _concerns_us(self, request: Request) -> bool:
         # kopf does not look at the operation, which only the webhook configuration would narrow.
-        resource = _resource(request)
+        resource = request.raw["resource"]
         return (
             request.operation in ("CREATE", "UPDATE")
             and not request.subresource
-            and self._worlds.reviews(resource["group"], resource["resource"])
+            and self._worlds.reviews(resource.get("group") or "", resource["resource"])
         )
 
     async def _decide(self, handler: str, request: Request) -> tuple[Review, dict[str, Any]]:
         world = self._worlds.current
-        if self.fn is None or world is None:
+        if self.decide is None or world is None:
             raise _Refused(HTTPStatus.SERVICE_UNAVAILABLE, "not in sync with the cluster yet")
         if self.surround is not None:
             world = await self.surround(request, world)
         call = Call(request, world)
-        token = CALL.set(call)
         try:
-            await self.fn(_stub(request), webhook=handler, headers={}, sslpeer={})
+            await self.decide(handler, call)
             if call.outcome is None:  # to kopf that is an `allowed: true` (kopf#863)
                 raise LookupError("kopf ran no handler")
-            self._metrics.handler_runs.labels(handler).inc()
+            self._metrics.handler_runs(handler).inc()
             if isinstance(call.outcome, Exception):
                 raise call.outcome
             return call.outcome, admission_response(call.outcome)
@@ -172,49 +170,10 @@ class Admission:
             _log.exception("review failed", extra={"facts": facts})
             text = f"internal error, reference {reference} in the log of samestep"
             raise _Refused(HTTPStatus.INTERNAL_SERVER_ERROR, text) from error
-        finally:
-            CALL.reset(token)
 
 
 def _enveloped(response: Mapping[str, Any]) -> bytes:
     return orjson.dumps({"apiVersion": API_VERSION, "kind": "AdmissionReview", "response": response})
-
-
-def _stub(request: Request) -> Any:  # noqa: ANN401 (a TypedDict that kopf does not export)
-    """The review as kopf sees it: what it selects a handler by and names an object with in its log, and no more: it
-    copies and compares all that it is given."""
-    return {
-        "apiVersion": API_VERSION,
-        "kind": "AdmissionReview",
-        "request": {
-            "uid": request.uid,
-            "resource": _resource(request),
-            "operation": request.operation,
-            "userInfo": {"username": request.user.name, "groups": list(request.user.groups)},
-            "dryRun": request.dry_run,
-            "object": _cut(request, request.object),
-            "oldObject": None if request.old_object is None else _cut(request, request.old_object),
-        },
-    }
-
-
-def _resource(request: Request) -> dict[str, str]:
-    resource = request.raw["resource"]
-    return {
-        "group": resource.get("group") or "",
-        "version": resource["version"],
-        "resource": resource["resource"],
-    }
-
-
-def _cut(request: Request, whole: Object) -> dict[str, Any]:
-    metadata = whole.get("metadata")
-    kept: dict[str, Any] = {}
-    if isinstance(metadata, Mapping):
-        for field in ("name", "namespace"):
-            if isinstance(metadata.get(field), str):
-                kept[field] = metadata[field]
-    return {"apiVersion": request.kind.api_version, "kind": request.kind.kind, "metadata": kept}
 
 
 def _told(review: Review) -> str:

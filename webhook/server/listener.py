@@ -3,14 +3,16 @@
 import asyncio
 import ssl
 import time
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack
+from functools import partial
 from http import HTTPStatus
-from typing import Self
+from typing import Self, TypeAlias
 
 from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST
 
+from webhook.cluster.handlers import STAGES
 from webhook.cluster.tasks import ended
 from webhook.cluster.world import Worlds
 from webhook.server.admission import Admission
@@ -22,6 +24,10 @@ from webhook.server.tls import ServingCertificate
 _KEEP_ALIVE_S = 120
 _CERTIFICATE_CHECK_S = 10
 _LINGER_S = 1
+
+_Handler: TypeAlias = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+_Routes: TypeAlias = Mapping[str, tuple[tuple[str, ...], _Handler]]
+"""By path, the methods under which its handler is asked."""
 
 
 class ListenError(Exception):
@@ -65,9 +71,13 @@ class Server:
 
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as undo:
-            self.probe_port = await self._listen(undo, self._probes(), self._probe_port)
-            self.metrics_port = await self._listen(undo, self._metric(), self._metrics_port)
-            self.port = await self._listen(undo, self._all(), self._port, tls=self._certificate.context)
+            gets = ("GET", "HEAD")
+            probes: _Routes = {"/livez": (gets, _alive), "/readyz": (gets, self._readyz)}
+            metrics: _Routes = {"/metrics": (gets, self._scrape)}
+            admission: _Routes = {f"/admit/{one}": (("POST",), partial(self._answer, one)) for one in STAGES}
+            self.probe_port = await self._listen(undo, probes, self._probe_port)
+            self.metrics_port = await self._listen(undo, {**metrics, **probes}, self._metrics_port)
+            self.port = await self._listen(undo, {**admission, **probes}, self._port, tls=self._certificate.context)
             undo.push_async_callback(ended, asyncio.create_task(self._follow_certificate()))
             self._exit = undo.pop_all()
         return self
@@ -87,17 +97,19 @@ class Server:
         await self._admission.idle()
         await self._exit.aclose()
 
-    async def _listen(
-        self, undo: AsyncExitStack, app: web.Application, port: int, tls: ssl.SSLContext | None = None
-    ) -> int:
-        runner = web.AppRunner(
-            app,
+    async def _listen(self, undo: AsyncExitStack, routes: _Routes, port: int, tls: ssl.SSLContext | None = None) -> int:
+        limits = self._admission.limits
+        # Not an Application: what it does for its routes, signals and middlewares is a tenth of the time of a request.
+        server = web.Server(
+            partial(_routed, routes),
+            request_factory=partial(
+                web.BaseRequest, loop=asyncio.get_running_loop(), client_max_size=limits.body_bytes
+            ),
             access_log=None,
-            handle_signals=False,
             keepalive_timeout=_KEEP_ALIVE_S,
             lingering_time=_LINGER_S,
-            shutdown_timeout=self._admission.limits.deadline_s + 1,
         )
+        runner = web.ServerRunner(server, shutdown_timeout=limits.deadline_s + 1)
         await runner.setup()
         undo.push_async_callback(runner.cleanup)
         try:
@@ -108,63 +120,54 @@ class Server:
         bound: int = runner.addresses[0][1]
         return bound
 
-    def _all(self) -> web.Application:
-        app = web.Application(client_max_size=self._admission.limits.body_bytes)
-        app.router.add_post("/admit/{id}", self._answer)
-        self._add_probes(app)
-        return app
-
-    async def _answer(self, http: web.Request) -> web.StreamResponse:
+    async def _answer(self, handler: str, http: web.BaseRequest) -> web.StreamResponse:
         if self._client_names and not self._client_names & set(_names(http)):
             raise web.HTTPForbidden(text="the client certificate is of nobody who is served here\n")
-        answer = await self._admission.answer(http)
+        answer = await self._admission.answer(handler, http)
         if self._draining:
             # Who has a connection keeps to it, whatever becomes of endpoints, and the next request could meet its end.
             answer.force_close()
         return answer
 
-    def _probes(self) -> web.Application:
-        app = web.Application()
-        self._add_probes(app)
-        return app
-
-    def _metric(self) -> web.Application:
-        app = web.Application()
-        app.router.add_get("/metrics", self._scrape)
-        self._add_probes(app)
-        return app
-
-    def _add_probes(self, app: web.Application) -> None:
-        app.router.add_get("/livez", _alive)
-        app.router.add_get("/readyz", self._readyz)
-
     def _readiness(self, *, verbose: bool) -> tuple[bool, str]:
         found = checks(
             self._worlds,
             self._certificate,
-            plugged=self._admission.fn is not None,
+            plugged=self._admission.decide is not None,
             draining=self._draining,
             now=time.time(),
         )
         return readiness(found, verbose=verbose)
 
-    async def _readyz(self, http: web.Request) -> web.Response:
+    async def _readyz(self, http: web.BaseRequest) -> web.Response:
         ready, text = self._readiness(verbose="verbose" in http.query)
         return web.Response(text=text, status=HTTPStatus.OK if ready else HTTPStatus.SERVICE_UNAVAILABLE)
 
-    async def _scrape(self, _: web.Request) -> web.Response:
+    async def _scrape(self, _: web.BaseRequest) -> web.Response:
         return web.Response(body=self._metrics.text(), headers={"Content-Type": CONTENT_TYPE_LATEST})
 
     async def _follow_certificate(self) -> None:
         await self._certificate.follow(every_s=self._certificate_check_s)
 
 
-def _names(http: web.Request) -> Iterator[str]:
+async def _routed(routes: _Routes, http: web.BaseRequest) -> web.StreamResponse:
+    methods, handler = routes.get(http.path, ((), None))
+    if handler is None:
+        raise web.HTTPNotFound
+    if http.method not in methods:
+        raise web.HTTPMethodNotAllowed(http.method, methods)
+    if "Expect" in http.headers:
+        await http.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        http.writer.output_size = 0
+    return await handler(http)
+
+
+def _names(http: web.BaseRequest) -> Iterator[str]:
     """What the certificate that the client has shown calls it: its common names and DNS names."""
     shown = http.get_extra_info("peercert") or {}
     yield from (value for part in shown.get("subject", ()) for name, value in part if name == "commonName")
     yield from (value for kind, value in shown.get("subjectAltName", ()) if kind == "DNS")
 
 
-async def _alive(_: web.Request) -> web.Response:
+async def _alive(_: web.BaseRequest) -> web.Response:
     return web.Response(text="alive\n")

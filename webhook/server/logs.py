@@ -12,6 +12,9 @@ from aiohttp.http_exceptions import HttpProcessingError
 
 def configure_logs(log_format: str, level: str) -> None:
     """Sets up the log of the process. What kopf does with each request is told only at "debug"."""
+    # What no line of ours tells need not be found out for it (docs.python.org/3/howto/logging.html#optimization).
+    logging._srcfile = None  # noqa: SLF001 (as it is documented)
+    logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     handler = logging.StreamHandler()
     handler.setFormatter(_Json() if log_format == "json" else _Text("%(asctime)s %(levelname)-7s %(message)s"))
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)

@@ -110,7 +110,7 @@ async def run(settings: Settings) -> None:
         if settings.fleet is None:
             await _serve_cluster(settings, worlds, metrics, certificate, admission, server, signalled)
         else:
-            admission.fn = without_kopf(admission_handlers())
+            admission.decide = without_kopf()
             gc.freeze()  # as the reflector does with the nodes that it follows
             policies = LivePolicies(worlds, lambda rules: _rule(worlds, rules, settings), files=settings.loaded)
             policies.start()
@@ -145,7 +145,6 @@ async def _serve_cluster(
     signalled: asyncio.Event,
 ) -> None:
     over = asyncio.Event()
-    handlers = admission_handlers()
     access = settings.access
     lease = Lease(access.client, _namespace(), f"{socket.gethostname()}_{uuid4().hex[:8]}", lambda: lead())
     own = _own_certificates(settings, worlds, metrics, certificate, lease)
@@ -183,9 +182,9 @@ async def _serve_cluster(
     operator = asyncio.create_task(
         run_operator(
             access=access,
-            handlers=handlers,
+            handlers=admission_handlers(),
             following=following,
-            server=lambda fn: admission.plug(selected_by_kopf(fn, handlers)),
+            server=lambda fn: admission.plug(selected_by_kopf(fn)),
             stop=over,
             take_signals=lambda: _take_signals(signalled),
             kinds=worlds.kinds,

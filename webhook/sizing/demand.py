@@ -5,12 +5,13 @@ Facts of earlier runs are no figures: they go before all of these, where candida
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import floor
 
 from webhook.catalog.accelerators import accelerators
 from webhook.model.demand import UNKNOWN_DEMAND, Demand, DemandPart, DemandSource, bound
 from webhook.model.finding import Phrase
+from webhook.model.frozen import frozen
 from webhook.model.job import Reading, TrainingJob
 from webhook.model.policy import Policy
 from webhook.model.profile import NO_LESSONS, Lessons
@@ -18,7 +19,7 @@ from webhook.sizing.from_job import Sizable, Unsizable, bound_of, training_of
 from webhook.sizing.table import entry_for
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Sized:
     """The demand, the micro-batch it was computed with (None where none was needed or known), and, where the demand is
     not known, what is `missing`: the annotation that would settle it."""

@@ -18,7 +18,7 @@ from kopf._core.engines.admission import serve_admission_request
 
 from tests.samples import Json, demo_nodes, fleet, job
 from webhook.catalog.workloads import workloads
-from webhook.cluster.handlers import Judge, admission_handlers
+from webhook.cluster.handlers import Judge, admission_handlers, by_kopf
 from webhook.cluster.operator import NoMemories, admission_registry
 from webhook.cluster.world import Worlds
 from webhook.model.policy import Policy
@@ -37,7 +37,10 @@ from webhook.server.tls import ServingCertificate
 def _log_as_before() -> Iterator[None]:
     root, kopf, aio = logging.getLogger(), logging.getLogger("kopf"), logging.getLogger("asyncio")
     before = root.handlers[:], root.level, kopf.level, aio.level
+    told = {name: getattr(logging, name) for name in ("_srcfile", "logThreads", "logProcesses", "logMultiprocessing")}
     yield
+    for name, value in told.items():
+        setattr(logging, name, value)
     root.handlers[:] = before[0]
     for logger, level in zip((root, kopf, aio), before[1:], strict=True):
         logger.setLevel(level)
@@ -115,7 +118,7 @@ async def running(
     metrics = Metrics(worlds, certificate, "test")
     admission = Admission(worlds, metrics, limits or Limits())
     if plugged:
-        admission.fn = through_kopf(judge)
+        admission.decide = by_kopf(kopf_fn(judge))
     server = Server(
         admission,
         worlds,
@@ -137,7 +140,7 @@ async def running(
         yield Serving(server, admission, worlds, client)
 
 
-def through_kopf(judge: Judge) -> kopf.WebhookFn:
+def kopf_fn(judge: Judge) -> kopf.WebhookFn:
     """kopf's function as its operator hands it over, once it has found every kind of the catalog in the cluster."""
     registry = admission_registry(admission_handlers(judge))
     insights = Insights()

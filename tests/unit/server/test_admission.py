@@ -15,8 +15,8 @@ import pytest
 from controlplane.nodes import RTX_5090, RTX_PRO_6000
 from tests.profiles import known, profile, recipe
 from tests.samples import Json, demo_nodes, fleet, job
-from tests.unit.server.conftest import Asked, Serve, Serving, admission_review
-from webhook.cluster.handlers import admission_handlers, selected_by_kopf, without_kopf
+from tests.unit.server.conftest import Asked, Serve, Serving, admission_review, kopf_fn
+from webhook.cluster.handlers import Call, by_kopf, selected_by_kopf, without_kopf
 from webhook.cluster.world import Worlds
 from webhook.model.policy import PinWhen, Policy, ValidationAction
 from webhook.model.profile import Observation, OutOfMemory
@@ -24,6 +24,7 @@ from webhook.model.request import Request, Stage
 from webhook.model.rules import PolicyException, Rules
 from webhook.model.verdict import Review, Verdict
 from webhook.model.world import World
+from webhook.review import review
 from webhook.server.admission import Limits
 
 PIN, CHECK = "/admit/pin", "/admit/check"
@@ -85,7 +86,7 @@ async def test_each_answered_review_is_heard_and_no_other_request(serving: Servi
 
 async def test_the_same_handlers_answer_without_kopf(serving: Serving) -> None:
     _, through_kopf = await serving.post(PIN, admission_review())
-    serving.admission.fn = without_kopf(admission_handlers())
+    serving.admission.decide = without_kopf()
 
     assert await serving.post(PIN, admission_review()) == (200, through_kopf)
 
@@ -147,7 +148,7 @@ async def test_a_handler_that_did_not_run_is_no_admission(serving: Serving) -> N
     async def fn(*_: object, **__: object) -> object:
         return {"response": {"uid": "0b4f8f4c-1", "allowed": True}}
 
-    serving.admission.fn = fn  # type: ignore[assignment]
+    serving.admission.decide = by_kopf(fn)  # type: ignore[arg-type]
     status, answer = await serving.post(PIN, admission_review())
 
     assert status == 500
@@ -161,14 +162,13 @@ async def test_a_kind_that_kopf_has_not_found_yet_is_no_admission(serving: Servi
 
 
 async def test_kopf_selects_the_handler_once_for_each_resource_and_each_id(serving: Serving) -> None:
-    through, asked = serving.admission.fn, list[object]()
-    assert through is not None
+    through, asked = kopf_fn(review), list[object]()
 
     async def fn(request: Any, *, webhook: str | None = None, **rest: Any) -> Any:  # noqa: ANN401 (kopf's words)
         asked.append((webhook, request["request"]["resource"]["resource"]))
         return await through(request, webhook=webhook, **rest)
 
-    serving.admission.fn = selected_by_kopf(fn, admission_handlers())
+    serving.admission.decide = selected_by_kopf(fn)
     jobsets = {"group": "jobset.x-k8s.io", "version": "v1alpha2", "resource": "jobsets"}
     for _ in range(3):
         for path in (PIN, CHECK):
@@ -179,8 +179,7 @@ async def test_kopf_selects_the_handler_once_for_each_resource_and_each_id(servi
 
 
 async def test_kopf_is_asked_again_about_a_kind_for_which_it_has_selected_nothing(serving: Serving) -> None:
-    through, asked = serving.admission.fn, 0
-    assert through is not None
+    through, asked = kopf_fn(review), 0
 
     async def fn(request: Any, **rest: Any) -> Any:  # noqa: ANN401 (kopf's words)
         nonlocal asked
@@ -189,7 +188,7 @@ async def test_kopf_is_asked_again_about_a_kind_for_which_it_has_selected_nothin
             raise LookupError("not served yet")
         return await through(request, **rest)
 
-    serving.admission.fn = selected_by_kopf(fn, admission_handlers())
+    serving.admission.decide = selected_by_kopf(fn)
     for _ in range(5):
         status, answer = await serving.post(PIN, admission_review())
         assert (status, answer["response"]["patchType"]) == (200, "JSONPatch")
@@ -200,8 +199,7 @@ async def test_kopf_is_asked_again_about_a_kind_for_which_it_has_selected_nothin
 async def test_a_kind_that_kopf_has_not_found_is_decided_all_the_same(
     serving: Serving, caplog: pytest.LogCaptureFixture
 ) -> None:
-    assert serving.admission.fn is not None
-    serving.admission.fn = selected_by_kopf(serving.admission.fn, admission_handlers())
+    serving.admission.decide = selected_by_kopf(kopf_fn(review))
     resource = {"group": "batch", "version": "v9", "resource": "jobs"}
 
     status, answer = await serving.post(PIN, admission_review(resource=resource))
@@ -220,8 +218,7 @@ async def test_a_review_that_failed_under_kopf_is_not_begun_again(serve: Serve) 
         raise RuntimeError(f"{request} in {world}")
 
     serving = await serve(judge=judge)
-    assert serving.admission.fn is not None
-    serving.admission.fn = selected_by_kopf(serving.admission.fn, admission_handlers(judge))
+    serving.admission.decide = selected_by_kopf(kopf_fn(judge), judge)
 
     assert (await serving.post(PIN, admission_review()))[0] == 500
     assert asked == 1
@@ -354,6 +351,12 @@ async def test_a_body_of_6_mib_is_read(serving: Serving) -> None:
         assert (await answer.json())["response"]["allowed"]
 
 
+async def test_who_asks_before_sending_a_body_is_told_to_go_on(serve: Serve) -> None:
+    serving = await serve(limits=Limits(read_s=0.5))
+    async with serving.client.post(serving.url(PIN), json=admission_review(), expect100=True) as answer:
+        assert answer.status == 200
+
+
 async def test_a_body_that_does_not_come_is_not_waited_for(serve: Serve) -> None:
     serving = await serve(limits=Limits(read_s=0.1))
 
@@ -372,18 +375,18 @@ async def test_a_body_under_a_wrong_encoding_is_a_bad_request(serving: Serving) 
 
 async def test_requests_over_the_limit_wait_for_a_turn_and_are_turned_away_after_the_deadline(serve: Serve) -> None:
     serving = await serve(limits=Limits(concurrent=1, deadline_s=1.0))
-    kopf_fn = serving.admission.fn
+    decide = serving.admission.decide
     takes_s = 0.2
-    assert kopf_fn is not None
+    assert decide is not None
 
-    async def slow(request: object, **named: object) -> object:
+    async def slow(handler: str, call: Call) -> None:
         await asyncio.sleep(takes_s)
-        return await kopf_fn(request, **named)  # type: ignore[arg-type]
+        await decide(handler, call)
 
     async def send() -> int:
         return (await serving.post(PIN, admission_review()))[0]
 
-    serving.admission.fn = slow  # type: ignore[assignment]
+    serving.admission.decide = slow
     assert sorted(await asyncio.gather(send(), send())) == [200, 200]
     takes_s = 0.7
     assert sorted(await asyncio.gather(send(), send())) == [200, 503]

@@ -31,6 +31,13 @@ async def test_a_ready_server_says_so_on_both_its_ports(serve: Serve) -> None:
         assert await serving.get("/readyz", probe=probe) == (200, "ready\n")
 
 
+async def test_a_probe_may_ask_for_the_head_alone(serve: Serve) -> None:
+    serving = await serve()
+    for path, status in (("/livez", 200), ("/readyz", 200), (PIN, 405), ("/", 404)):
+        async with serving.client.head(serving.url(path)) as answer:
+            assert (answer.status, await answer.read()) == (status, b"")
+
+
 async def test_metrics_are_on_a_port_of_their_own(serve: Serve) -> None:
     serving = await serve()
 
