@@ -1,10 +1,10 @@
 """How much device memory one rank of a training run needs: an interval with its parts."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from webhook.catalog.models import Guess
 from webhook.catalog.sizing import Sizing, sizing
+from webhook.model.frozen import frozen
 from webhook.sizing.activations import activations
 from webhook.sizing.buffers import buffers
 from webhook.sizing.largest import largest
@@ -18,7 +18,7 @@ _PARTS = tuple(PartName)
 _ALL = (LOW, LIKELY, HIGH)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Part:
     """One part of the memory at the peak, in MiB."""
 
@@ -28,7 +28,7 @@ class Part:
     high_mib: float
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Estimate:
     """Device memory of one rank in MiB, all in as `nvidia-smi` would show it; the parts add up to it. `guessed`: the
     model is known by a size in its name alone."""

@@ -1,13 +1,14 @@
 """From what a job's trainer is told to a training run whose memory can be estimated."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 from typing import Final, TypeVar
 
 from webhook.catalog.launchers import launchers
 from webhook.catalog.models import Family, Guess, ModelSpec, OtherModel, models
 from webhook.model.finding import Phrase
+from webhook.model.frozen import frozen
 from webhook.model.job import Said, Told, TrainingJob
 from webhook.sizing.estimate import Estimate, Part, estimate, parameter_bound_mib
 from webhook.sizing.measured import MeasuredRun, measured_run
@@ -31,7 +32,7 @@ _METHOD: Final = {Method.FULL: "full fine-tuning", Method.LORA: "LoRA", Method.Q
 _ELSEWHERE = "elsewhere"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Sizable:
     """A run that can be estimated. `lean` stands in for it at the low end, where the job leaves open how ranks share.
 
@@ -59,7 +60,7 @@ class Sizable:
         return replace(found, low_mib=low.low_mib, parts=parts)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Unsizable:
     """Nothing to estimate."""
 

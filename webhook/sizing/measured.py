@@ -1,15 +1,14 @@
 """Vision and diffusion models: what training took when somebody measured it, from the catalog."""
 
-from dataclasses import dataclass
-
 from webhook.catalog.models import Measured, OtherModel
 from webhook.model.finding import Phrase
+from webhook.model.frozen import frozen
 from webhook.sizing.estimate import Estimate
 from webhook.sizing.terms import HIGH, LIKELY, LOW
 from webhook.sizing.training import Precision
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MeasuredRun:
     """A run of a model that was measured elsewhere. `leanest` and `heaviest` are the figures of its precision, or where
     that is not told, of all that were measured. Others' setups differ, so it never denies."""
