@@ -39,7 +39,7 @@ class Seen(NamedTuple):
 
     def moved(self, here: Pointer, there: Pointer) -> "Seen":
         """The same, told a second time: below `there` as it is below `here`."""
-        return self._replace(number=self.number.moved(here, there))
+        return Seen(self.meaning, self.number.moved(here, there), self.value, self.share_of)
 
     def edit(self, *, also: tuple[Edit, ...] = ()) -> Edit:
         """How to change the number; a share is not written anywhere."""
@@ -56,9 +56,12 @@ class Sighting(NamedTuple):
 
     def moved(self, here: Pointer, there: Pointer) -> "Sighting":
         """The same, told a second time: below `there` as it is below `here`."""
-        container = (*there, *self.container[len(here) :])
-        seen = (one and one.moved(here, there) for one in (self.micro, self.accumulation, self.total))
-        return Sighting(container, *seen)
+        return Sighting(
+            (*there, *self.container[len(here) :]),
+            self.micro and self.micro.moved(here, there),
+            self.accumulation and self.accumulation.moved(here, there),
+            self.total and self.total.moved(here, there),
+        )
 
 
 class _Told(NamedTuple):
@@ -77,9 +80,10 @@ def sightings(found: Sequence[Invocation], environment: Variables, container: Po
     more than one that may not be.
     """
     launched = [one for one in found if one.launches] or found
-    told = [_with_variables(_told(one), one.environment) for one in launched] or [_with_variables({}, environment)]
+    told = [(_told(one), one.environment) for one in launched] or [({}, environment)]
     seen: list[Sighting] = []
-    for known in told:
+    for flags, variables in told:
+        known = _with_variables(flags, variables)
         micro, total = known.get(Means.MICRO_BATCH), known.get(Means.GLOBAL_BATCH)
         if micro or (total and total.meaning.shared):
             seen.append(Sighting(container, micro, known.get(Means.ACCUMULATION), total))
@@ -241,7 +245,7 @@ def _with_others(edit: Callable[..., Edit], others: Sequence[Edit]) -> Edit:
 
 
 def _disagreements(seen: Sequence[_Told], micro: Reading, declared: Reading | None) -> Iterator[Finding]:
-    values = sorted({one.micro.value for one in seen}, reverse=True)
+    values = sorted({one.micro.value for one in seen}, reverse=True) if len(seen) > 1 else ()
     if len(values) > 1:
         told = ", ".join(map(str, values[:5]))
         facts: Facts = {"field": micro.field, "told": told, "taken": micro.value}

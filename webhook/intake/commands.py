@@ -81,7 +81,9 @@ class Invocation:
 
     @property
     def configurations(self) -> Mapping[Value, Sequence[Configuration]]:
-        """What can be read of the files that it is told of."""
+        """What can be read of the files that it is told of, or of values in their place, which are JSON."""
+        if not self.files and "{" not in "".join(self.words.texts):
+            return {}
         return self._known()[1]
 
     def _known(self) -> tuple[Trainer | None, Mapping[Value, Sequence[Configuration]]]:

@@ -42,7 +42,7 @@ class Stated(NamedTuple):
 
     def moved(self, here: Pointer, there: Pointer) -> "Stated":
         """The same, said a second time: below `there` as it is below `here`."""
-        return self._replace(number=self.number.moved(here, there)) if self.number else self
+        return Stated(self.name, self.low, self.high, self.number.moved(here, there)) if self.number else self
 
     def edit(self, *, plus: int, times: int) -> Edit:
         """How to make the number follow the number of pods; what that makes of a range is not for us to say."""
@@ -83,11 +83,17 @@ class Evidence(NamedTuple):
 
     def moved(self, here: Pointer, there: Pointer) -> "Evidence":
         """The same, said a second time: below `there` as it is below `here`."""
-        nodes, total, processes = (
-            stated and stated.moved(here, there) for stated in (self.nodes, self.total, self.processes)
+        return Evidence(
+            self.says,
+            self.nodes and self.nodes.moved(here, there),
+            self.total and self.total.moved(here, there),
+            self.processes and self.processes.moved(here, there),
+            self.one_node,
+            self.open,
+            self.hint,
+            self.launches,
+            (*there, *self.at[len(here) :]),
         )
-        at = (*there, *self.at[len(here) :])
-        return self._replace(nodes=nodes, total=total, processes=processes, at=at)
 
     @property
     def place(self) -> Pointer:
@@ -105,15 +111,26 @@ class Evidence(NamedTuple):
 def evidence(found: Sequence[Invocation], environment: Variables, at: Pointer = ()) -> list[Evidence]:
     """Everything that the container at a path says, its launchers first. Launchers that are told the number of nodes do
     not look into the environment for it; what a program's own flags say counts where it is started without one."""
-    launches = {id(launch): launch for one in found for launch in one.launches}
-    seen = [_launched(launch, at) for launch in launches.values()]
-    strategies = [strategy for one in found for strategy in _strategies(one, at)]
-    hints = [one for one in strategies if one.hint]
-    if any(one.nodes or one.one_node for one in seen):
-        return [*hints, *seen]
-    environments = {id(one.environment): one.environment for one in found} or {0: environment}
-    seen += [one for variables in environments.values() for one in _rendezvous(variables, at)]
-    return [*hints, *seen, *([] if launches else [one for one in strategies if not one.hint])]
+    launches: dict[int, Launch] = {}
+    environments: dict[int, Variables] = {}
+    seen: list[Evidence] = []
+    own: list[Evidence] = []
+    for one in found:
+        environments[id(one.environment)] = one.environment
+        for launch in one.launches:
+            launches[id(launch)] = launch
+        for strategy in _strategies(one, at):
+            (seen if strategy.hint else own).append(strategy)
+    counted = False
+    for launch in launches.values():
+        launched = _launched(launch, at)
+        seen.append(launched)
+        counted = counted or launched.nodes is not None or launched.one_node
+    if counted:
+        return seen
+    for variables in environments.values() if environments else (environment,):
+        seen += _rendezvous(variables, at)
+    return seen if launches else seen + own
 
 
 def _strategies(invocation: Invocation, at: Pointer) -> list[Evidence]:

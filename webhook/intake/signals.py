@@ -15,9 +15,9 @@ def disagreements(roles: Sequence[RawRole], told: Told) -> list[Finding]:
     roles with devices have pods or devices, all together or each. A range, one node, and what cannot be read say
     nothing."""
     nodes = [(role, one, stated) for role, one in told if (stated := _exactly(one.nodes))]
-    findings = [*_differing(nodes)]
-    if not findings:
-        numbers = [*nodes, *((role, one, stated) for role, one in told if (stated := _exactly(one.total)))]
+    findings = [*_differing(nodes)] if len(nodes) > 1 else []
+    numbers = [*nodes, *[(role, one, stated) for role, one in told if (stated := _exactly(one.total))]]
+    if numbers and not findings:
         findings = [*_not_of(roles, numbers)]
     return findings[:_MOST]
 
@@ -29,10 +29,10 @@ def _exactly(stated: Stated | None) -> Stated | None:
 def _differing(nodes: Sequence[tuple[RawRole, Evidence, Stated]]) -> Iterator[Finding]:
     """Launchers that are told different numbers, unless each is told the pods of its own role: a gang of its own."""
     odd = [(one, stated, role) for role, one, stated in nodes if stated.low != role.pods]
-    first = nodes[0] if nodes else None
+    _, first, counted = nodes[0]
     for one, stated, role in odd:
-        if first is not None and stated.low != first[2].low:
-            facts = {"one": _quoted(first[1], first[2]), "other": _quoted(one, stated)}
+        if stated.low != counted.low:
+            facts = {"one": _quoted(first, counted), "other": _quoted(one, stated)}
             yield _finding(role, stated, facts, "nodes-differ")
 
 

@@ -103,20 +103,20 @@ def _named(words: Words, end: int, holds: Mapping[str, str]) -> Iterator[tuple[s
             yield flag, Value(index, len(flag) + 1) if equals else Value(index + 1)
 
 
-def _candidates(invocation: "Invocation", start: int) -> Iterator[Value]:
+def _candidates(invocation: "Invocation", start: int) -> list[Value]:
     """Words that name a file in view which may hold flags of a program whose own ways nobody knows."""
+    found: list[Value] = []
     if not invocation.files:
-        return
-    texts, left = invocation.words.texts, _MOST_FILES
-    holds = launchers().holds
+        return found
+    texts, holds = invocation.words.texts, launchers().holds
     for index in range(start, len(texts)):
         text = texts[index]
         if not text.endswith(_SUFFIXES) or texts[index - 1] in holds:
             continue
         flag, equals, value = text.partition("=")
-        if flag not in holds and left and invocation.files.find(value if equals else text):
-            left -= 1
-            yield Value(index, len(flag) + 1 if equals else 0)
+        if flag not in holds and len(found) < _MOST_FILES and invocation.files.find(value if equals else text):
+            found.append(Value(index, len(flag) + 1 if equals else 0))
+    return found
 
 
 def _by_flags(invocation: "Invocation", at: int) -> Trainer | None:
