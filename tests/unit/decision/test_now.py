@@ -245,5 +245,5 @@ def test_the_choice_for_one_of_several_pods_rests_on_nothing_that_a_moment_chang
     policy = Policy(strategy=Strategy.LARGEST)
     chosen = choose((large, small), known, policy, lambda _: False, grouped=grouped)
     assert chosen is (small if grouped else large)
-    tight = choose((large, small._replace(risk=True)), known, policy, lambda _: False, grouped=grouped)
+    tight = choose((large, replace(small, risk=True)), known, policy, lambda _: False, grouped=grouped)
     assert tight is large
