@@ -128,6 +128,12 @@ bench-peers: controlplane ## Samestep beside Gatekeeper, Kyverno, native policie
 	$(BIN)/python -m tests.bench.peers --out peers.json
 	$(BIN)/python -m tests.bench.peers_report peers.json
 
+.PHONY: bench-peers-image
+bench-peers-image: export SAMESTEP_SERVER := tests/image/serve.sh
+bench-peers-image: $(READY) ## The same with Samestep as its image runs it (root, buildah, debootstrap)
+	tests/image/build.sh
+	$(MAKE) bench-peers
+
 .PHONY: clean
 clean: ## Remove the environment and caches inside the clone
 	rm -rf .venv .venv-torch .mypy_cache .ruff_cache .pytest_cache .hypothesis

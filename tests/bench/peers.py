@@ -132,6 +132,8 @@ def run(
     engines = start_engines(cluster, folder, chosen, kind)
     record = Record(engines=[one.name for one in engines])
     record.machine = machine(nodes) | versions() | {"Samestep": version("samestep")}
+    ours = next((one for one in engines if one.name == OURS), None)
+    record.machine |= {"Samestep runs in": loader.program(ours)} if ours else {}
     record.ready_s = {one.name: one.ready_s for one in engines if one.ready_s is not None}
     works = _works(loader, kind)
     groups = _groups(engines, rounds)
@@ -255,6 +257,10 @@ class Loader:
     def resident_mib(self, engine: Engine) -> float:
         return sum(one.memory_info().rss for name in engine.processes for one in self._tree(name)) / 2**20
 
+    def program(self, engine: Engine) -> str:
+        """What its process executes."""
+        return Path(self._tree(engine.processes[0])[0].exe()).name
+
     def resting_cores(self, engine: Engine, window_s: float = 1) -> float:
         """How much of a core it uses while nobody asks it for anything, once it has done what it was asked."""
         self._restless([engine])
@@ -323,7 +329,6 @@ def machine(nodes: int) -> dict[str, str]:
         "cores": str(os.cpu_count()),
         "memory": f"{memory:.0f} GiB",
         "system": f"{platform.system()} {platform.machine()}",
-        "Python": platform.python_version(),
         "nodes": f"{nodes:,}",
     }
 

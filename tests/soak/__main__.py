@@ -8,6 +8,7 @@ Every answer is looked at. Exit code 1 where a line does not hold, or where it c
 import argparse
 import json
 import math
+import platform
 import re
 import statistics
 import sys
@@ -232,7 +233,7 @@ def written(soaked: Soaked, lines: Sequence[Line]) -> dict[str, object]:
     """What goes into a file. Of the answers, those that were not right."""
     run = soaked.run
     return {
-        "machine": machine(NODES),
+        "machine": machine(NODES) | {"Python": platform.python_version()},
         "null_rates": soaked.null_rates,
         "rate": soaked.rate,
         "start": run.start,
