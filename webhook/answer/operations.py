@@ -18,6 +18,7 @@ from webhook.model.policy import Policy
 from webhook.model.verdict import Addition, Given, Pin
 
 RECORD = "samestep.dev/pinned"
+_NOTHING = Addition()
 _ANNOTATIONS = pointer(("metadata", "annotations"))
 _RECORD = pointer(("metadata", "annotations", RECORD))
 
@@ -56,9 +57,9 @@ def _added(job: TrainingJob, pin: Pin | None, given: Given | None) -> dict[int, 
     for new in pin.every if pin is not None else ():
         # What takes the place of an earlier pin is moved, not added.
         for index in new.roles if not new.moved_from else ():
-            one = added.get(index, Addition())
+            one = added.get(index, _NOTHING)
             if by_selector(job.roles[index], new.key, new.values) and new.key not in dict(one.selector):
-                added[index] = one._replace(selector=(*one.selector, (new.key, new.values[0])))
+                added[index] = Addition((*one.selector, (new.key, new.values[0])), *one[1:])
             else:
                 ours = Requirement(new.key, Operator.IN, new.values)
                 added[index] = one._replace(expressions=(*one.expressions, ours))

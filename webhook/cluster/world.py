@@ -189,8 +189,12 @@ class Worlds:
         if review.verdict is Verdict.PIN and review.request.stage is Stage.MUTATE and not review.request.dry_run:
             since, new = review.request.now - PROMISED_FOR_S, tuple(_promised(review))
             # A job that is created again was refused after us, or has been deleted.
-            own = {(one.namespace, one.job) for one in new if one.job}
-            old = (one for one in self._promises if one.given_at > since and (one.namespace, one.job) not in own)
+            own = next((one for one in new if one.job), None)
+            old = [
+                one
+                for one in self._promises
+                if one.given_at > since and (own is None or one.job != own.job or one.namespace != own.namespace)
+            ]
             self._promises = (*old, *new)
             self._current = None
 

@@ -84,13 +84,14 @@ class Case:
         return age if age > self.policy.stale_after_s else 0.0
 
 
-def unbound(case: Case) -> tuple[Promise, ...]:
-    """What is promised to other jobs. Pins given longer ago bind no more: the job may have been refused after us, or
-    wait for something else."""
-    own = (case.job.namespace, case.job.name)  # "ddp-*" while the name is still to be generated: nobody's
-    return tuple(
-        one for one in case.promises if case.now - one.given_at <= PROMISED_FOR_S and (one.namespace, one.job) != own
-    )
+def unbound(case: Case) -> list[Promise]:
+    """What is promised to other jobs; nothing where what is free is not known. Pins given longer ago bind no more: the
+    job may have been refused after us, or wait for something else."""
+    if case.fleet.free is None:
+        return []
+    since = case.now - PROMISED_FOR_S
+    namespace, name = case.job.namespace, case.job.name  # "ddp-*" while it is still to be generated: nobody's
+    return [one for one in case.promises if one.given_at >= since and (one.job != name or one.namespace != namespace)]
 
 
 def fleet_age(case: Case) -> dict[str, int]:

@@ -4,13 +4,14 @@ A model that pods are on is a fact; one that they may come to, when the job star
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from webhook.decision.likeness import Member, joined
 from webhook.decision.scope import Treatment, scope
 from webhook.decision.straggler import straggler
 from webhook.model.finding import Facts, Finding
 from webhook.model.fleet import Fleet, Model
+from webhook.model.frozen import frozen
 from webhook.model.pods import Pod
 from webhook.model.policy import Policy
 from webhook.model.verdict import Decision, Out, Review, named
@@ -20,7 +21,7 @@ _AT_RISK = frozenset({"SST201", "SST202"})
 _ON_PURPOSE = "SST306"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Landed:
     """Where the pods with devices of one job are: how many on nodes of each model, on nodes of no one known model or
     out of view (`unknown`), and on none yet (`waiting`). `memory_mib` is the least that these nodes report."""

@@ -1,7 +1,6 @@
 """Where the pods of a job may land, step by step: the very limits that its target pool is made of, one by one."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
 from webhook.decision.nearest import Near, near
 from webhook.decision.pool import RolePool, TargetPool, limits
@@ -9,13 +8,14 @@ from webhook.fleet.limits import ByName, ByProduct, ByResource, BySelector, ByTa
 from webhook.fleet.room import offered_of
 from webhook.fleet.select import required
 from webhook.model.fleet import Fleet, Model, Nodes
+from webhook.model.frozen import frozen
 from webhook.model.job import Role
 from webhook.model.placement import Pointer
 
 _TERMS = ("affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Step:
     """One limit with the number of nodes `before` it and `left` after it.
 
@@ -31,7 +31,7 @@ class Step:
     near: Near | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Landing:
     """Where the pods of some roles may land that ask for the same in the same way: from `every` node of the fleet, step
     by step, to `nodes`, which are those of `models` and of the three that follow."""

@@ -19,13 +19,14 @@ Each move is filtered by size and by what candidates offer before it is decided 
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from typing import NamedTuple, TypeAlias
 
 from webhook.decision.pool import target_pool, together
 from webhook.model.demand import Demand, DemandSource
 from webhook.model.fleet import DeviceColumn, Fleet, Model
+from webhook.model.frozen import frozen
 from webhook.model.job import Edit, Remedy, Role, Said, Switch, TrainingJob, writes
 from webhook.model.patch import AFFINITY_TERMS, Operation, add
 from webhook.model.patch import replace as put
@@ -58,7 +59,7 @@ class Proposal(NamedTuple):
     lands_on: tuple[Model, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Denial:
     """A denied job, and what was found of it."""
 

@@ -2,12 +2,12 @@
 
 import difflib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 
 from webhook.fleet.limits import ByName, ByProduct, ByQueue, ByRequirement, ByResource, BySelector, ByTaint, Limit
 from webhook.fleet.room import offered_of
 from webhook.model.fleet import Fleet, Nodes
+from webhook.model.frozen import frozen
 from webhook.model.placement import Operator
 
 _MOST = 3
@@ -29,7 +29,7 @@ class Nearest(StrEnum):
     AMOUNT = "amount"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Near:
     nearest: Nearest
     values: tuple[str, ...]

@@ -446,8 +446,7 @@ def _short(pool: TargetPool, models: tuple[Model, ...]) -> Short | None:
 def _has_one_each(pool: TargetPool, nodes: Mapping[int, Nodes], promised: int = 0) -> bool:
     """Whether all pods of the gang, and others that so many devices are promised to, can have a node each: then there
     is room for them whatever they ask for, since every node holds one."""
-    pods = pool.gang + promised
-    return all(nodes[one.index].bit_count() >= pods for one in pool.roles)
+    return min(map(int.bit_count, nodes.values())) >= pool.gang + promised
 
 
 def _short_of_flavors(pool: TargetPool, nodes: Mapping[int, Nodes]) -> Short | None:

@@ -5,7 +5,7 @@ by order, that has a candidate for it. Where none of them has a node for it, the
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
 from typing import TypeAlias
 
@@ -17,6 +17,7 @@ from webhook.decision.scope import is_decided
 from webhook.fleet.queues import reach
 from webhook.fleet.room import offered_of
 from webhook.model.finding import Action, Finding
+from webhook.model.frozen import frozen
 from webhook.model.job import TrainingJob
 from webhook.model.paths import dotted
 from webhook.model.policy import FleetShown
@@ -41,7 +42,7 @@ def decide_pooled(case: Case, decided: Decide = decide) -> Decision:
     return _asked_for(case, named, decided) if named else _first(case, decided)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Trial:
     """What came of the job in one pool; without a decision where it was not asked for one."""
 

@@ -5,7 +5,6 @@ there is no second way to the same answer, which could be another one.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TypeVar
 
 from webhook.decision.landing import Landing, landings
@@ -13,13 +12,14 @@ from webhook.decision.notes import Chosen, Kept, Keys, Note, Pooled, Pools, Rule
 from webhook.decision.scope import Treatment, gates, scope
 from webhook.decision.wishes import model_asked_for
 from webhook.model.demand import DemandPart
+from webhook.model.frozen import frozen
 from webhook.model.verdict import Candidate, Out, Review
 from webhook.sizing.demand import parts_of
 
 _Kind = TypeVar("_Kind")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Gate:
     """One reason to be out; the candidates out for it, and those that this gate and those before it leave."""
 
@@ -28,7 +28,7 @@ class Gate:
     left: tuple[Candidate, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Story:
     """`rules` are what an UPDATE, or a child of a decided job, went by; `pools` the AcceleratorPools that were tried,
     `parts` what the demand is made of. What the decision did not come to is empty or None."""

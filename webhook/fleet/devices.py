@@ -1,7 +1,6 @@
 """What one node offers of one accelerator resource, read from its amounts and from labels that often mislead."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 
@@ -9,6 +8,7 @@ from webhook.catalog.accelerators import Accelerators, Vendor, accelerators
 from webhook.fleet.memory import device_mib, listed_mib, share_mib
 from webhook.fleet.signs import TWO_MODELS_KEY, is_display, own_product, shares, two_models
 from webhook.model.fleet import Node
+from webhook.model.frozen import frozen
 
 
 class Kind(StrEnum):
@@ -20,7 +20,7 @@ class Kind(StrEnum):
     SHARES = "shares"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Content:
     """`product` is the label's spelling, empty where there is none; `memory_mib` is that of one device, known where
     `kind` is MODEL, or of one share, where that is known. `because` says in a few words why it is not MODEL."""
@@ -31,7 +31,7 @@ class Content:
     because: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Reading:
     """By what nodes are read: the catalog, and labels that name the model before all others (`modelLabels`)."""
 

@@ -5,11 +5,12 @@ v0.17.0).
 """
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from webhook.fleet.limits import ByFlavors
 from webhook.fleet.select import held_back, tolerated
 from webhook.model.fleet import Fleet, Nodes, Taint
+from webhook.model.frozen import frozen
 from webhook.model.index import int64
 from webhook.model.job import Role
 from webhook.model.placement import Operator, Placement, Requirement, Toleration
@@ -18,7 +19,7 @@ from webhook.model.queues import Flavor, Queue
 _KEEPS_OUT = ("NoSchedule", "NoExecute")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Offer:
     """One flavor that the role may be given, and those that it leaves of the nodes that its pods may land on at all;
     `now` are those of them whose passing state keeps no pod out. `pods` is how many its quota can ever hold, None where
@@ -33,7 +34,7 @@ class Offer:
         return self.pods is None or self.pods >= gang
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Offers:
     """All flavors of the queue that the role may be given. `keys` are the node labels that Kueue looks at as it chooses
     among them; it passes over every other selector of a job.

@@ -3,12 +3,12 @@
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 from webhook.catalog.accelerators import Slices, accelerators
 from webhook.model.fleet import Listed
+from webhook.model.frozen import frozen
 from webhook.model.quantity import MEBI, QuantityError, units
 
 _NOTHING: Mapping[str, Any] = {}
@@ -40,7 +40,7 @@ def read_slices(objects: Iterable[object]) -> dict[str, tuple[Listed, ...]]:
     return {node: together(devices) for node, devices in found.items()}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Slice:
     """One ResourceSlice: some devices of one node, and the pool and generation that they are published with."""
 

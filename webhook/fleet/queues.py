@@ -5,13 +5,14 @@ differently. An object that cannot be read costs itself, and the bounds that wou
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Annotated, Any, TypeAlias
 
 from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from webhook.catalog.queues import CLUSTER_QUEUE, KUEUE, KUEUE_GROUP, RESOURCE_FLAVOR, VOLCANO, queue_system
 from webhook.model.fleet import Taint
+from webhook.model.frozen import frozen
 from webhook.model.job import TrainingJob
 from webhook.model.placement import Operator, Requirement, Toleration
 from webhook.model.quantity import milli, units
@@ -22,7 +23,7 @@ _VOLCANO_GROUP = "scheduling.volcano.sh"
 _DEPTH = 64
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class QueuesRead:
     """`faults` are objects that could not be read, with where they stand."""
 
@@ -240,7 +241,7 @@ _KINDS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Read:
     """Objects that are well formed. `whole` is False where some ClusterQueue or Cohort is not."""
 

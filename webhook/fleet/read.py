@@ -1,7 +1,6 @@
 """A fleet out of Kubernetes objects of several kinds, from files or from a cluster."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from webhook.catalog.accelerators import Accelerators, accelerators
@@ -10,12 +9,13 @@ from webhook.fleet.build import Used, build_fleet
 from webhook.fleet.listed import read_slices
 from webhook.fleet.nodes import NodeError, follow, read_node
 from webhook.model.fleet import Fleet, Node
+from webhook.model.frozen import frozen
 
 KINDS = frozenset({"Node", "ResourceSlice", "Accelerator"})
 """The kinds of objects that `read_fleet` looks at."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FleetRead:
     """A fleet and the catalog by which it was read, with the Accelerator objects that count in it. `faults` are objects
     that could not be read, with where they stand."""

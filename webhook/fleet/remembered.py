@@ -2,17 +2,18 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 from webhook.fleet.listed import together
 from webhook.model.fleet import Listed, Node
+from webhook.model.frozen import frozen
 
 ANNOTATION = "samestep.dev/seen"
 """Written by `samestep fleet --snapshot`, for whoever reads the snapshot."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Remembered:
     """The fields of `Node` of these names."""
 

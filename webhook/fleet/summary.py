@@ -1,12 +1,13 @@
 """The fleet for people: by model, and the nodes that are out of the ordinary with the reasons, for `samestep fleet`."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from webhook.catalog.accelerators import Accelerators, accelerators
 from webhook.fleet.devices import Content, Kind, Reading, content_of, offered, offers_shares
 from webhook.fleet.room import free_devices
 from webhook.model.fleet import DeviceColumn, Fleet, Node, Nodes
+from webhook.model.frozen import frozen
 from webhook.model.index import positions_of
 
 _SPREAD = 0.02
@@ -14,7 +15,7 @@ _SPREAD = 0.02
 _PASSING = "node.kubernetes.io/"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ModelSummary:
     """One model's nodes that offer one resource, or those of one product and kind where it is no model.
 
@@ -37,7 +38,7 @@ class ModelSummary:
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OddNode:
     """One node that decisions treat otherwise than its labels suggest, or not at all, and why, in plain words."""
 

@@ -48,7 +48,8 @@ class Environment:
 
     def sets_any(self, names: frozenset[str]) -> bool:
         """Whether any of these variables is set here."""
-        return not names.isdisjoint(self._known)
+        # By whichever are fewer; `names.isdisjoint` would go through all that is set.
+        return not self._known.keys().isdisjoint(names)
 
     def get(self, name: str) -> Word | None:
         """The value of a variable; None where it is not set here, or not known."""

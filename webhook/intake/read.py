@@ -126,7 +126,8 @@ def _job(subject: Subject, metadata: Object, parent: Workload | None) -> Trainin
     findings = [*annotations.findings, *differing, *spoken.faults]
     if device_roles:
         findings += disagreements(device_roles, told)
-    findings += (one for role in raw_roles for one in role.resources.unread)
+    for role in raw_roles:
+        findings += role.resources.unread
     if pods.unseen is not None:
         findings.append(pods.unseen)
     elif not device_roles:

@@ -8,20 +8,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
+from webhook.model.frozen import frozen
 from webhook.model.index import LabelIndex, ThresholdIndex
 
 Nodes: TypeAlias = int
 """A set of nodes: bit i is the i-th node of the fleet."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Taint:
     key: str
     value: str
     effect: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Listed:
     """Alike devices of one node that something lists one by one: ResourceSlices, or a fractional plugin's annotation.
 
@@ -35,7 +36,7 @@ class Listed:
     shares: int = 1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Node:
     """One node, projected: what decisions need and nothing else.
 
@@ -86,7 +87,7 @@ class Model:
         return hash(self.product)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DeviceColumn:
     """Everything about one accelerator resource ("nvidia.com/gpu") over the whole fleet.
 
@@ -134,7 +135,7 @@ Asked: TypeAlias = tuple[str, frozenset[tuple[str, int]], Nodes]
 """A device, the amounts that a pod requests, and the nodes that nothing else keeps it off."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Fleet:
     """An immutable snapshot, swapped whole.
 

@@ -225,7 +225,10 @@ class ThresholdIndex:
 
     def total(self, among: int) -> int:
         """The sum over these nodes."""
-        return sum((bits & among).bit_count() << place for place, bits in enumerate(self._slices))
+        total = 0
+        for place, bits in enumerate(self._slices):
+            total += (bits & among).bit_count() << place
+        return total
 
     def _from(self, amount: int) -> int:
         if amount <= 0:

@@ -110,9 +110,10 @@ def gate(decision: Decision, ruling: Ruling, before: tuple[Finding, ...] = ()) -
     denied = would_deny = False
     gates = _gates(ruling)
     for finding in decision.findings:
+        default, withheld = action_of(finding), finding.action is not None or finding in before
         acting, would = Action.INFORM, Action.INFORM
-        for policy in gates[:1] if finding.code in _OF_THE_PIN and not pins else gates:
-            said = _said(finding, policy, withheld=finding.action is not None or finding in before)
+        for policy in gates if pins or finding.code not in _OF_THE_PIN else gates[:1]:
+            said = _said(finding.code, default, policy, withheld=withheld)
             exception = ruling.excepted.get(policy.name, {}).get(finding.code) if said is Action.DENY else None
             if exception:
                 used[ExceptionUse(policy.name, exception, finding.code)] = None
@@ -120,7 +121,7 @@ def gate(decision: Decision, ruling: Ruling, before: tuple[Finding, ...] = ()) -
             acting = _stricter(acting, _done(said, policy.validation_action))
             would = _stricter(would, said)
         rank = _rank(finding.code, acting, would)
-        told.append((rank, finding if action_of(finding) is acting else replace(finding, action=acting)))
+        told.append((rank, finding if default is acting else replace(finding, action=acting)))
         denied, would_deny = denied or acting is Action.DENY, would_deny or would is Action.DENY
     verdict = _given(decision.verdict, denied=denied, pinning=pins)
     would_be = _given(decision.verdict, denied=would_deny, pinning=True)
@@ -171,22 +172,23 @@ def _gates(ruling: Ruling) -> list[Policy]:
     return list(first.values())
 
 
-def _said(finding: Finding, policy: Policy, *, withheld: bool) -> Action:
-    """What this policy would have the finding do if it denied."""
-    default = action_of(finding)
+def _said(code: str, default: Action, policy: Policy, *, withheld: bool) -> Action:
+    """What this policy would have a finding do if it denied."""
     if withheld and default is Action.DENY:
         default = Action.WARN
-    said = policy.codes.get(finding.code, default)
+    said = policy.codes.get(code, default)
     if withheld and _STRICTNESS[said] > _STRICTNESS[default]:
         return default
-    return Action.WARN if said is Action.DENY and not may_deny(finding.code) else said
+    return Action.WARN if said is Action.DENY and not may_deny(code) else said
 
 
 def _done(said: Action, action: ValidationAction) -> Action:
     """What comes of it under this action of the policy."""
+    if action is ValidationAction.DENY:
+        return said
     if action is ValidationAction.AUDIT:
         return Action.INFORM
-    return Action.WARN if action is ValidationAction.WARN and said is Action.DENY else said
+    return Action.WARN if said is Action.DENY else said
 
 
 def _given(verdict: Verdict, *, denied: bool, pinning: bool) -> Verdict:
