@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field
 from datetime import UTC, datetime
 from enum import StrEnum
+from functools import lru_cache
 from types import MappingProxyType
 
 from webhook.model.demand import Demand
@@ -161,4 +162,9 @@ NO_LESSONS = Lessons()
 
 def day(at: float) -> str:
     """The day of a time, in UTC, as messages tell it."""
-    return datetime.fromtimestamp(min(max(at, 0), _LAST_S), UTC).strftime("%Y-%m-%d")
+    return _day(int(min(max(at, 0), _LAST_S)) // 86_400)
+
+
+@lru_cache(maxsize=64)
+def _day(since_the_epoch: int) -> str:
+    return datetime.fromtimestamp(since_the_epoch * 86_400, UTC).strftime("%Y-%m-%d")
