@@ -4,11 +4,11 @@ The rules are those of Kubeflow Trainer v2.0 to v2.2; docs/decisions/0030-trainj
 """
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from webhook.intake.fields import EMPTY, Unreadable, found, listed, mapped, mapping, objects, text
 from webhook.intake.placement import read_placement
+from webhook.model.frozen import frozen
 from webhook.model.job import Overlay, PatchShape, PinPatches, PinRecord
 from webhook.model.patch import AFFINITY_TERMS, JOBS_IN_PATCH, MANAGER, POD_IN_JOB
 from webhook.model.placement import Pointer
@@ -156,7 +156,7 @@ def _full(source: Object, patches: PinPatches) -> bool:
     return len(objects(mapping(source, "spec", ()), patches.shape, ("spec",))) >= _MOST_PATCHES
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PinPlaces:
     """Where a pin of each role can be written; `full`: the list has no place for an entry more."""
 

@@ -1,7 +1,6 @@
 """From an object to a `TrainingJob`: what the engine reads of every kind, by its entry in workloads.yaml."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
@@ -23,6 +22,7 @@ from webhook.intake.spoken import Around, read_spoken
 from webhook.intake.strange import strange_accelerators
 from webhook.intake.wrapped import Held, held_objects
 from webhook.model.finding import Finding
+from webhook.model.frozen import frozen
 from webhook.model.job import Coupling, PinPatches, TrainingJob
 from webhook.model.owner import controller_of
 from webhook.model.paths import dotted, printable
@@ -35,7 +35,7 @@ _CONTROLLER_MANAGER = "system:kube-controller-manager"
 _SERVICE_ACCOUNT = "system:serviceaccount:"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Outside:
     """The object is no training job that can be decided: its kind is not known, or a field of it cannot be read."""
 
@@ -43,7 +43,7 @@ class Outside:
     findings: tuple[Finding, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Wrapper:
     """The object runs nothing itself: it holds others, which are decided when they are created."""
 

@@ -6,13 +6,14 @@ environment. Nothing is copied but the spine that changes.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from webhook.intake.claims import ClaimTemplates
 from webhook.intake.fields import Unreadable, count, flag, found, listed, mapped, mapping, objects, text
 from webhook.intake.overlays import Layer, Recorded, layers, pin_places
 from webhook.intake.places import Places
 from webhook.intake.roles import RawRole, read_roles
+from webhook.model.frozen import frozen
 from webhook.model.job import PinPatches
 from webhook.model.patch import AFFINITY_TERMS, POD_IN_JOB
 from webhook.model.paths import Elsewhere, within
@@ -32,7 +33,7 @@ _NUM_NODES = (*_TRAINER, "numNodes")
 _TUNE_RUN = ["tune", "run"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Run:
     """What a job comes to with its runtime: its roles, where their parts are written, and how a pin is."""
 
