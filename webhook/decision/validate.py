@@ -11,6 +11,7 @@ from webhook.decision.findings import memory_withheld, no_node, out_of_memory
 from webhook.decision.notes import untold
 from webhook.decision.pool import TargetPool, candidates, target_pool, told
 from webhook.decision.pooled import decide_pooled
+from webhook.decision.queues import queued
 from webhook.decision.scope import is_decided
 from webhook.model.finding import Action, Finding
 from webhook.model.fleet import Model
@@ -41,15 +42,18 @@ def check_created(case: Case) -> Decision:
         there = pool if one.job is case.job else target_pool(one.job, one.fleet)
         return decide_in(there.without(_just_met(there, one.now)), one)
 
-    again = decide_pooled(case, settled)
+    again, looking = decide_pooled(case, settled), replace(case, checking=False, tell=untold)
     if case.may_mix and again.verdict is Verdict.DENY and again.findings[0].code in ("SST201", "SST205"):
         return again
     if again.verdict is Verdict.PIN and again.given is not None:
         # Which pools there are, and what they have, is what a moment can explain: only what it may land on denies.
-        own = settled(replace(case, checking=False, tell=untold))
+        own = settled(looking)
         if own.verdict is not Verdict.PIN or case.stale_s:
             finding = Finding("SST302", facts={"pool": again.pool_name}, variant="pool", action=Action.WARN)
             return Decision(Verdict.ADMIT, figures, models=tuple(pool.models), findings=(finding, *_unknown_pin(case)))
+    # Room is not looked at here; but for lack of it a queue may miss what a pin leaves, and then none was written.
+    if again.verdict is Verdict.PIN and queued(pool) and settled(looking).verdict is Verdict.ADMIT:
+        return Decision(Verdict.ADMIT, figures, models=tuple(pool.models), findings=_unknown_pin(case))
     if again.verdict is Verdict.PIN and not case.stale_s:
         names = ", ".join(model.name for model in pool.models)
         finding = Finding("SST302", facts={"models": names})

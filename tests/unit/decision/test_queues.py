@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from controlplane.nodes import A100_80GB, RTX_5090, RTX_PRO_6000, Card, gpu_node
+from controlplane.nodes import A100_80GB, H100, RTX_5090, RTX_PRO_6000, Card, gpu_node
 from tests.queues import GPU, flavor, groups, kueue, local, queue, queued, read, volcano
 from tests.samples import Json, ask, codes, fleet, job, patched, pod, products, pytorchjob, worker
 from webhook.answer.message import message
@@ -497,6 +497,17 @@ def test_the_check_does_not_hold_a_final_object_to_a_lack_of_room() -> None:
 def test_the_check_denies_a_job_that_lost_what_kept_it_off_a_small_flavor() -> None:
     outcome = ask(LARGE_ONLY, NODES, queues=read(*BY_OWN, *EIGHT_EACH), stage=Stage.VALIDATE)
     assert (outcome.verdict, codes(outcome)) == (Verdict.DENY, ["SST302"])
+
+
+def test_the_check_does_not_ask_for_a_pin_that_a_lack_of_room_kept_from_being_written() -> None:
+    # The queue could take the flavor that has no nodes, and no label of the flavors prevents that.
+    gke = gpu_node("gke", H100, devices=8)
+    gke["metadata"]["labels"] = {"cloud.google.com/gke-accelerator": "nvidia-h100-80gb"}
+    known = [*labelled(RTX_PRO_6000, 4, devices=8), gke]
+    queues = read(flavor("any"), flavor("none", {PRODUCT: SMALL}), queue({"any": 99, "none": 99}), local())
+    outcome = ask(two_podsets(), known, queues=queues)
+    assert (outcome.verdict, codes(outcome)) == (Verdict.ADMIT, ["SST307"])
+    assert_settled(outcome, known, queues)
 
 
 def test_a_volcano_queue_leaves_the_node_groups_that_it_names() -> None:
