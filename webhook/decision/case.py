@@ -5,7 +5,7 @@ from dataclasses import field
 from webhook.decision.notes import Tell, untold
 from webhook.decision.scope import Scope, scope
 from webhook.decision.wishes import model_asked_for
-from webhook.model.fleet import Fleet
+from webhook.model.fleet import Fleet, Model
 from webhook.model.frozen import frozen
 from webhook.model.job import PinRecord, TrainingJob
 from webhook.model.pods import Promise, Queued
@@ -29,7 +29,8 @@ class Case:
     `queues` are those in view. `pools` are the AcceleratorPools that the job may be given, in their order, and
     `pools_in_view` whether it is known which there are; `kept_in` is the one that an earlier answer gave it, where the
     job shows that it did. `pool_grows`: the job is in a pool that may get more nodes. `lessons` are what earlier runs
-    teach about the job.
+    teach about the job. `chosen` are the models that were chosen already, where only their nodes are still to choose
+    from.
     """
 
     job: TrainingJob
@@ -50,6 +51,7 @@ class Case:
     kept_in: AcceleratorPool | None = None
     pool_grows: bool = False
     lessons: Lessons = NO_LESSONS
+    chosen: tuple[Model, ...] = ()
     scope: Scope = field(init=False)
     """Whether the job is ours, and which gates apply."""
 

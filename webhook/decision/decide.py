@@ -112,7 +112,11 @@ def _in(pool: TargetPool, case: Case) -> Decision:
 
 def _on_alike(pool: TargetPool, case: Case, decision: Decision) -> Decision:
     """The decision with hosts and fabrics held to one, where policy requires that."""
-    narrowed, pins = narrowed_to_one(pool, case, decision, lambda within: _in(within, replace(case, tell=untold)))
+
+    def again(within: TargetPool) -> Decision:
+        return _in(within, replace(case, chosen=decision.models, tell=untold))
+
+    narrowed, pins = narrowed_to_one(pool, case, decision, again)
     if not pins:
         return decision
     # What there is to choose from is told of the whole pool.
@@ -184,14 +188,15 @@ def _one_model(pool: TargetPool, case: Case, weighed: tuple[Candidate, ...], fig
         if decision is not None:
             return decision
     kept = names_model(case.keep, pool)
-    chosen = next((one for one in roomy if kept(one)), None)
+    among = tuple([one for one in roomy if set(case.chosen) <= set(one.models)]) or roomy
+    chosen = next((one for one in among if kept(one)), None)
     if case.keep is not None and chosen is None:
         findings.append(Finding("SST105", facts={"values": ", ".join(case.keep.values)}))
     if case.keep is not None and chosen is not None:
         case.tell(Kept(case.keep, chosen))
     steered = None
     if chosen is None:
-        best = partial(choose, roomy, case.sized.demand, policy, names_model(case.job.record, pool), tell=case.tell)
+        best = partial(choose, among, case.sized.demand, policy, names_model(case.job.record, pool), tell=case.tell)
         chosen = best(grouped=case.grouped)
         steered = _steered(pool, case, chosen.models, gang=True) if queued(pool) else None
         # Where the best is none that the queue may miss, it is the best of those.

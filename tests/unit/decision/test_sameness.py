@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from controlplane.nodes import H100, RTX_5090
-from tests.samples import Json, ask, codes, nodes, patched, pod, products, pytorchjob
+from controlplane.nodes import H100, RTX_5090, RTX_PRO_6000
+from tests.samples import Json, ask, codes, nodes, patched, pod, products, pytorchjob, worker
 from webhook.answer.document import document
 from webhook.answer.response import admission_response
 from webhook.answer.warnings import warnings
@@ -99,6 +99,18 @@ def test_a_value_without_room_for_the_gang_is_not_taken_and_where_none_has_it_th
     apart = hosts({"rack": "1"}, {"rack": "2"})
     outcome = ask(wide, apart, policy=ONE_RACK)
     assert warnings(outcome) == ["SST602 fabrics of H100-80GB-HBM3 differ: rack 1, 2"]
+
+
+def test_the_model_that_was_chosen_is_kept_to_one_value_also_where_another_has_more_devices_there() -> None:
+    known = nodes((H100, 2, 8), (RTX_5090, 1, 12), (RTX_PRO_6000, 1, 12))
+    for node, rack in zip(known, "1212", strict=True):
+        node["metadata"]["labels"]["rack"] = rack
+    obj = pytorchjob(pod(gpus=2), workers=2, memory_per_device="20Gi")
+    outcome = ask(obj, known, policy=ONE_RACK)
+    assert products(outcome) == [H100.product]
+    written = worker(patched(outcome))["nodeSelector"]
+    assert written == {"nvidia.com/gpu.product": H100.product, "rack": "1"}
+    assert ask(patched(outcome), known, policy=ONE_RACK).verdict is Verdict.ADMIT
 
 
 def test_jobs_that_nothing_is_written_into_are_warned() -> None:
