@@ -13,9 +13,10 @@ from webhook.decision.pool import TargetPool, candidates, target_pool, told
 from webhook.decision.pooled import decide_pooled
 from webhook.decision.queues import queued
 from webhook.decision.scope import is_decided
+from webhook.decision.wishes import narrowed_to
 from webhook.model.finding import Action, Finding
 from webhook.model.fleet import Model
-from webhook.model.verdict import Decision, Verdict
+from webhook.model.verdict import Decision, Out, Verdict
 
 KNOWN_FOR_S = 60
 """A model counts against an unpinned job only once this replica has known a node of it for so long."""
@@ -27,9 +28,11 @@ def check_created(case: Case) -> Decision:
         return Decision(Verdict.ADMIT)
     pool = target_pool(case.job, case.fleet)
     weighed = candidates(pool, case.sized.demand, case.policy, gang=False, lessons=case.lessons)
+    weighed = narrowed_to(weighed, case.wish)
     figures = told(pool, weighed)
-    if weighed and all(one.memory_out for one in weighed) and not memory_withheld(pool, case):
-        return Decision(Verdict.DENY, figures, findings=(out_of_memory(case, weighed),))
+    asked_for = tuple(one for one in weighed if Out.UNWISHED not in one.out)
+    if asked_for and all(one.memory_out for one in asked_for) and not memory_withheld(pool, case):
+        return Decision(Verdict.DENY, figures, findings=(out_of_memory(case, asked_for),))
     if not pool.nodes:
         return Decision(Verdict.ADMIT, figures, findings=(_unknown_pin(case) or (no_node(case.job, case.fleet),)))
 

@@ -114,6 +114,19 @@ def test_where_it_may_be_met_yet_it_is_a_warning_and_no_other_model_is_chosen(kn
     assert any(line.startswith("SST404 ") and "…" not in line for line in warnings(outcome))
 
 
+@pytest.mark.parametrize("stage", Stage)
+def test_where_nodes_may_come_no_stage_denies_it_for_the_memory_of_other_models(stage: Stage) -> None:
+    known = growing(fleet(nodes((RTX_5090, 2, 4))))
+    outcome = ask(wishing("H100-80GB-HBM3", memory="44Gi"), known, stage=stage)
+    assert outcome.verdict is Verdict.ADMIT
+
+
+@pytest.mark.parametrize("stage", Stage)
+def test_every_stage_denies_a_model_that_is_there_and_lacks_the_memory(stage: Stage) -> None:
+    outcome = ask(wishing("RTX-5090", memory="44Gi"), stage=stage)
+    assert (outcome.verdict, codes(outcome)) == (Verdict.DENY, ["SST201"])
+
+
 def test_an_update_is_not_denied_for_it() -> None:
     stored = pytorchjob(memory_per_device="20Gi")
     stored["spec"]["runPolicy"] = {"suspend": True}
