@@ -7,6 +7,7 @@ from operator import or_
 from typing import TypeAlias
 
 from webhook.catalog.accelerators import accelerators
+from webhook.decision.candidates import candidates, likes, told
 from webhook.decision.case import Case, fleet_age, unbound
 from webhook.decision.choice import choose, names_model
 from webhook.decision.findings import (
@@ -27,7 +28,7 @@ from webhook.decision.findings import (
 from webhook.decision.mixed import is_mixed, mixed, slowing
 from webhook.decision.notes import Kept, Keys, Pooled, Rule, Unpinned, untold
 from webhook.decision.pin import pin_to, separating
-from webhook.decision.pool import TargetPool, candidates, likes, target_pool, told
+from webhook.decision.pool import TargetPool, target_pool
 from webhook.decision.queues import (
     Steered,
     flavors_tried,

@@ -2,9 +2,11 @@
 
 from collections.abc import Iterable, Sequence
 
+from webhook.decision.candidates import free_now
 from webhook.decision.case import Case
+from webhook.decision.gang import packs, waits
 from webhook.decision.nearest import value_meant
-from webhook.decision.pool import TargetPool, free_now, packs, waits
+from webhook.decision.pool import TargetPool
 from webhook.decision.queues import queued
 from webhook.decision.sameness import differences
 from webhook.decision.scope import Treatment

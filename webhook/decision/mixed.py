@@ -4,10 +4,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from webhook.catalog.accelerators import canonical
+from webhook.decision.candidates import candidates, likes, together, told
 from webhook.decision.case import Case, fleet_age, unbound
 from webhook.decision.findings import memory_withheld, out_of_memory, room_now, room_withheld, spread, unknown_or_tight
 from webhook.decision.notes import Unpinned
-from webhook.decision.pool import TargetPool, candidates, likes, together, told
+from webhook.decision.pool import TargetPool
 from webhook.decision.queues import queue_chooses
 from webhook.decision.scope import Treatment, gates
 from webhook.decision.straggler import straggler

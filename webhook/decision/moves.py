@@ -23,7 +23,8 @@ from dataclasses import field, replace
 from functools import partial
 from typing import NamedTuple, TypeAlias
 
-from webhook.decision.pool import target_pool, together
+from webhook.decision.candidates import together
+from webhook.decision.pool import target_pool
 from webhook.model.demand import Demand, DemandSource
 from webhook.model.fleet import DeviceColumn, Fleet, Model
 from webhook.model.frozen import frozen

@@ -3,8 +3,9 @@
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
+from webhook.decision.gang import short_of_room
 from webhook.decision.notes import Key, Keys, Tell, Tried, untold
-from webhook.decision.pool import TargetPool, short_of_room
+from webhook.decision.pool import TargetPool
 from webhook.model.fleet import Model, Nodes
 from webhook.model.job import PinRecord, Role
 from webhook.model.patch import AFFINITY_TERMS

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
+from webhook.decision.gang import pods_held
 from webhook.decision.notes import Key, Keys, Tried
 from webhook.decision.pin import (
     keeping_room,
@@ -18,7 +19,7 @@ from webhook.decision.pin import (
     tried_keys,
     writable,
 )
-from webhook.decision.pool import RolePool, TargetPool, pods_held
+from webhook.decision.pool import RolePool, TargetPool
 from webhook.fleet.flavors import Offer
 from webhook.model.fleet import Model, Nodes
 from webhook.model.job import TrainingJob

@@ -2,12 +2,13 @@
 
 from dataclasses import replace
 
+from webhook.decision.candidates import candidates, likes, told
 from webhook.decision.case import Case
 from webhook.decision.findings import memory_withheld, no_node, out_of_memory
 from webhook.decision.mixed import is_mixed, slowing
 from webhook.decision.notes import Pooled, Rule
 from webhook.decision.pin import by_selector, narrowed, released, requires, writable
-from webhook.decision.pool import TargetPool, candidates, likes, target_pool, told
+from webhook.decision.pool import TargetPool, target_pool
 from webhook.decision.pooled import decide_pooled, given_to
 from webhook.decision.pools import inside, lacking, obstacle
 from webhook.decision.scope import Treatment, is_decided

@@ -5,11 +5,12 @@ It may run on another replica whose fleet differs by a moment, so it denies only
 
 from dataclasses import replace
 
+from webhook.decision.candidates import candidates, told
 from webhook.decision.case import Case
 from webhook.decision.decide import decide_in
 from webhook.decision.findings import memory_withheld, no_node, out_of_memory
 from webhook.decision.notes import untold
-from webhook.decision.pool import TargetPool, candidates, target_pool, told
+from webhook.decision.pool import TargetPool, target_pool
 from webhook.decision.pooled import decide_pooled
 from webhook.decision.queues import queued
 from webhook.decision.scope import is_decided
