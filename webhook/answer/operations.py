@@ -19,8 +19,7 @@ from webhook.model.verdict import Addition, Given, Pin
 
 RECORD = "samestep.dev/pinned"
 _NOTHING = Addition()
-_ANNOTATIONS = pointer(("metadata", "annotations"))
-_RECORD = pointer(("metadata", "annotations", RECORD))
+_ANNOTATIONS: Pointer = ("metadata", "annotations")
 
 
 def operations(
@@ -42,7 +41,7 @@ def operations(
     if nowhere or not (ours or pool):
         return written
     # A Pod's queue may have made the map already.
-    there = job.annotations_are_a_map or any(one["path"] == _ANNOTATIONS for one in written)
+    there = job.annotations_are_a_map or any(one["path"] == pointer(_ANNOTATIONS) for one in written)
     return [*written, _record(ours, policy, pool, there=there)]
 
 
@@ -59,7 +58,7 @@ def _added(job: TrainingJob, pin: Pin | None, given: Given | None) -> dict[int, 
         for index in new.roles if not new.moved_from else ():
             one = added.get(index, _NOTHING)
             if by_selector(job.roles[index], new.key, new.values) and new.key not in dict(one.selector):
-                added[index] = Addition((*one.selector, (new.key, new.values[0])), *one[1:])
+                added[index] = one._replace(selector=(*one.selector, (new.key, new.values[0])))
             else:
                 ours = Requirement(new.key, Operator.IN, new.values)
                 added[index] = one._replace(expressions=(*one.expressions, ours))
@@ -259,6 +258,4 @@ def _record(pin: Pin | None, policy: Policy, pool: str, *, there: bool) -> Opera
     of_pin = {"key": pin.key, "values": list(pin.values)} if pin is not None else {}
     of_pool = {"pool": pool} if pool else {}
     record = orjson.dumps({**of_pin, "policy": policy.name, **of_pool}).decode()
-    if there:
-        return {"op": "add", "path": _RECORD, "value": record}
-    return {"op": "add", "path": _ANNOTATIONS, "value": {RECORD: record}}
+    return add((*_ANNOTATIONS, RECORD), record) if there else add(_ANNOTATIONS, {RECORD: record})

@@ -37,7 +37,7 @@ def candidates(
     Of such models, those without the memory are candidates of their own: they would take the others down with them.
     """
     before = _Before(_promised_to_others(promises), _awaited(pool.fleet, queued))
-    facts = facts_of(((model, one.memory_mib[0]) for model, one in pool.offered.items()), lessons)
+    facts = facts_of(pool.offered, lessons)
     groups = likes(pool, policy) if gang else [(model,) for model in pool.models]
     apart = [one for group in groups for one in _with_memory_apart(pool, group, demand, policy, facts)]
     return tuple([_candidate(pool, models, demand, policy, gang=gang, before=before, facts=facts) for models in apart])
@@ -53,7 +53,7 @@ def together(
 ) -> Candidate:
     """All models of the pool as one candidate for a gang: what a job that may land on any of them has."""
     before = _Before(_promised_to_others(promises), {})
-    facts = facts_of(((model, one.memory_mib[0]) for model, one in pool.offered.items()), lessons)
+    facts = facts_of(pool.offered, lessons)
     return _candidate(pool, tuple(pool.models), demand, policy, gang=True, before=before, facts=facts)
 
 

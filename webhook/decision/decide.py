@@ -42,7 +42,7 @@ from webhook.decision.queues import (
 from webhook.decision.required import chained, narrowed_to_one
 from webhook.decision.scope import Treatment, gates
 from webhook.decision.stack import stack_findings
-from webhook.decision.wishes import narrowed_to, unmet
+from webhook.decision.wishes import asked_for, narrowed_to, unmet
 from webhook.model.finding import Action, Facts, Finding
 from webhook.model.fleet import Model
 from webhook.model.paths import dotted
@@ -89,8 +89,8 @@ def _in(pool: TargetPool, case: Case) -> Decision:
     figures = told(pool, weighed)
     if not pool.nodes:
         return Decision(Verdict.ADMIT, figures, findings=(no_node(case.job, case.fleet),))
-    asked_for = tuple(one for one in weighed if Out.UNWISHED not in one.out) if case.wish else weighed
-    if case.wish and not asked_for:
+    wished = asked_for(weighed, case.wish)
+    if case.wish and not wished:
         return _unmet(pool, case, weighed, figures)
     vendors = _vendors(pool)
     if len(vendors) > 1 and treatment is Treatment.ONE_MODEL:
@@ -99,14 +99,14 @@ def _in(pool: TargetPool, case: Case) -> Decision:
     if not weighed:
         return Decision(Verdict.ADMIT, figures, findings=nothing_known(pool, treatment))
     if treatment is not Treatment.ONE_MODEL:
-        return _gated(pool, case, asked_for, figures, _TREAT[treatment])
+        return _gated(pool, case, wished, figures, _TREAT[treatment])
     # A model that is asked for is one model.
     mixes = (
         case.may_mix
         and (len(weighed) > 1 or is_mixed(pool, case.policy))
         and (not case.wish or case.policy.pin_when is PinWhen.NEVER)
     )
-    decision = mixed(pool, case) if mixes else _gated(pool, case, asked_for, figures, _one_model)
+    decision = mixed(pool, case) if mixes else _gated(pool, case, wished, figures, _one_model)
     slowed = slowing(pool, case.lessons)
     return replace(decision, straggler=slowed) if slowed else decision
 
@@ -202,7 +202,7 @@ def _one_model(pool: TargetPool, case: Case, weighed: tuple[Candidate, ...], fig
         steered = _steered(pool, case, chosen.models, gang=True) if queued(pool) else None
         # Where the best is none that the queue may miss, it is the best of those.
         if steered is not None and steered.misses:
-            missed = tuple(one for one in roomy if _steered(pool, case, one.models, gang=True).misses)
+            missed = tuple(one for one in among if _steered(pool, case, one.models, gang=True).misses)
             chosen, steered = best(grouped=case.grouped, missed=missed), None
     findings.extend(of_chosen(pool, case, weighed, chosen))
     findings.extend(room_now(pool, case, chosen))

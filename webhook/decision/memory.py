@@ -1,12 +1,12 @@
 """Whether a candidate has the memory: as runs showed, else by the figures."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 from webhook.catalog.accelerators import canonical
 from webhook.decision.likeness import MEMORY_PERCENT
 from webhook.model.demand import Demand
-from webhook.model.fleet import Model
+from webhook.model.fleet import Model, Offered
 from webhook.model.profile import Fits, Lessons, RanOut
 from webhook.model.verdict import Out
 
@@ -28,14 +28,15 @@ class Weighed(NamedTuple):
     doubt: RanOut | None = None
 
 
-def facts_of(least_mib: Iterable[tuple[Model, int]], lessons: Lessons) -> Facts:
-    """What runs showed of these models, each with the least that its nodes report. A card of the same
+def facts_of(offered: Mapping[Model, Offered], lessons: Lessons) -> Facts:
+    """What runs showed of these models, by the least that their nodes report. A card of the same
     product with less memory than the one where a run ended well may be too small, and one with more than where it ran
     out may do."""
     if not (lessons.fits or lessons.out):
         return {}
     found: dict[Model, Fact] = {}
-    for model, least in least_mib:
+    for model, one in offered.items():
+        least, _ = one.memory_mib
         product = canonical(model.product)
         fits, ran_out = lessons.fits.get(product), lessons.out.get(product)
         if fits is not None and least >= fits.memory_mib * (1 - MEMORY_PERCENT / 100):

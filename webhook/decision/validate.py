@@ -14,10 +14,10 @@ from webhook.decision.pool import TargetPool, target_pool
 from webhook.decision.pooled import decide_pooled
 from webhook.decision.queues import queued
 from webhook.decision.scope import is_decided
-from webhook.decision.wishes import narrowed_to
+from webhook.decision.wishes import asked_for, narrowed_to
 from webhook.model.finding import Action, Finding
 from webhook.model.fleet import Model
-from webhook.model.verdict import Decision, Out, Verdict
+from webhook.model.verdict import Decision, Verdict
 
 KNOWN_FOR_S = 60
 """A model counts against an unpinned job only once this replica has known a node of it for so long."""
@@ -31,9 +31,9 @@ def check_created(case: Case) -> Decision:
     weighed = candidates(pool, case.sized.demand, case.policy, gang=False, lessons=case.lessons)
     weighed = narrowed_to(weighed, case.wish)
     figures = told(pool, weighed)
-    asked_for = tuple(one for one in weighed if Out.UNWISHED not in one.out)
-    if asked_for and all(one.memory_out for one in asked_for) and not memory_withheld(pool, case):
-        return Decision(Verdict.DENY, figures, findings=(out_of_memory(case, asked_for),))
+    wished = asked_for(weighed, case.wish)
+    if wished and all(one.memory_out for one in wished) and not memory_withheld(pool, case):
+        return Decision(Verdict.DENY, figures, findings=(out_of_memory(case, wished),))
     if not pool.nodes:
         return Decision(Verdict.ADMIT, figures, findings=(_unknown_pin(case) or (no_node(case.job, case.fleet),)))
 
@@ -46,23 +46,26 @@ def check_created(case: Case) -> Decision:
         there = pool if one.job is case.job else target_pool(one.job, one.fleet)
         return decide_in(there.without(_just_met(there, one.now)), one)
 
-    again, looking = decide_pooled(case, settled), replace(case, checking=False, tell=untold)
+    again = decide_pooled(case, settled)
     if case.may_mix and again.verdict is Verdict.DENY and again.findings[0].code in ("SST201", "SST205"):
         return again
-    if again.verdict is Verdict.PIN and again.given is not None:
-        # Which pools there are, and what they have, is what a moment can explain: only what it may land on denies.
-        own = settled(looking)
-        if own.verdict is not Verdict.PIN or case.stale_s:
+    admitted = Decision(Verdict.ADMIT, figures, models=tuple(pool.models), findings=_unknown_pin(case))
+    if again.verdict is not Verdict.PIN:
+        return admitted
+    if again.given is not None or queued(pool):
+        # Which pools there are, and what they have, is what a moment can explain: only what it may land on denies. Nor
+        # is room looked at here; but for lack of it a queue may miss what a pin leaves, and then none was written.
+        own = settled(replace(case, checking=False, tell=untold))
+        if again.given is not None and (own.verdict is not Verdict.PIN or case.stale_s):
             finding = Finding("SST302", facts={"pool": again.pool_name}, variant="pool", action=Action.WARN)
-            return Decision(Verdict.ADMIT, figures, models=tuple(pool.models), findings=(finding, *_unknown_pin(case)))
-    # Room is not looked at here; but for lack of it a queue may miss what a pin leaves, and then none was written.
-    if again.verdict is Verdict.PIN and queued(pool) and settled(looking).verdict is Verdict.ADMIT:
-        return Decision(Verdict.ADMIT, figures, models=tuple(pool.models), findings=_unknown_pin(case))
-    if again.verdict is Verdict.PIN and not case.stale_s:
-        names = ", ".join(model.name for model in pool.models)
-        finding = Finding("SST302", facts={"models": names})
-        return Decision(Verdict.DENY, figures, findings=(finding,), straggler=again.straggler)
-    return Decision(Verdict.ADMIT, figures, models=tuple(pool.models), findings=_unknown_pin(case))
+            return replace(admitted, findings=(finding, *admitted.findings))
+        if own.verdict is Verdict.ADMIT:
+            return admitted
+    if case.stale_s:
+        return admitted
+    names = ", ".join(model.name for model in pool.models)
+    finding = Finding("SST302", facts={"models": names})
+    return Decision(Verdict.DENY, figures, findings=(finding,), straggler=again.straggler)
 
 
 def _just_met(pool: TargetPool, now: float) -> frozenset[Model]:

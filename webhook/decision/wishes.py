@@ -67,6 +67,11 @@ def narrowed_to(weighed: tuple[Candidate, ...], wish: str) -> tuple[Candidate, .
     return tuple(one if _names(one.models, wish, wanted) else replace(one, out=_unwished(one.out)) for one in weighed)
 
 
+def asked_for(weighed: tuple[Candidate, ...], wish: str) -> tuple[Candidate, ...]:
+    """Of candidates that are narrowed to a wish, those that it leaves."""
+    return tuple(one for one in weighed if Out.UNWISHED not in one.out) if wish else weighed
+
+
 def unmet(job: TrainingJob, weighed: tuple[Candidate, ...], withheld: str) -> Finding:
     """No node of the pool has the model that was asked for. `withheld` is why that is no denial, empty where it is."""
     there = ", ".join(one.model.name for one in weighed)

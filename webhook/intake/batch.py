@@ -39,7 +39,7 @@ class Seen(NamedTuple):
 
     def moved(self, here: Pointer, there: Pointer) -> "Seen":
         """The same, told a second time: below `there` as it is below `here`."""
-        return Seen(self.meaning, self.number.moved(here, there), self.value, self.share_of)
+        return self._replace(number=self.number.moved(here, there))
 
     def edit(self, *, also: tuple[Edit, ...] = ()) -> Edit:
         """How to change the number; a share is not written anywhere."""

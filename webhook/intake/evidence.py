@@ -42,7 +42,7 @@ class Stated(NamedTuple):
 
     def moved(self, here: Pointer, there: Pointer) -> "Stated":
         """The same, said a second time: below `there` as it is below `here`."""
-        return Stated(self.name, self.low, self.high, self.number.moved(here, there)) if self.number else self
+        return self._replace(number=self.number.moved(here, there)) if self.number else self
 
     def edit(self, *, plus: int, times: int) -> Edit:
         """How to make the number follow the number of pods; what that makes of a range is not for us to say."""
@@ -83,16 +83,11 @@ class Evidence(NamedTuple):
 
     def moved(self, here: Pointer, there: Pointer) -> "Evidence":
         """The same, said a second time: below `there` as it is below `here`."""
-        return Evidence(
-            self.says,
-            self.nodes and self.nodes.moved(here, there),
-            self.total and self.total.moved(here, there),
-            self.processes and self.processes.moved(here, there),
-            self.one_node,
-            self.open,
-            self.hint,
-            self.launches,
-            (*there, *self.at[len(here) :]),
+        return self._replace(
+            nodes=self.nodes and self.nodes.moved(here, there),
+            total=self.total and self.total.moved(here, there),
+            processes=self.processes and self.processes.moved(here, there),
+            at=(*there, *self.at[len(here) :]),
         )
 
     @property

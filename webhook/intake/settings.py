@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from operator import itemgetter
 
 from webhook.catalog.launchers import launchers
@@ -24,19 +25,14 @@ _MOST_UNREAD = 16
 class Trainers:
     """The trainers among the programs of one container, and what they are told: read when somebody asks, and once."""
 
-    __slots__ = ("_container", "_found", "_told")
-
     def __init__(self, found: Sequence[Invocation], container: Pointer) -> None:
         self._found = found
         self._container = container
-        self._told: Sequence[tuple[Invocation, Told]] | None = None
 
-    @property
+    @cached_property
     def told(self) -> Sequence[tuple[Invocation, Told]]:
         """Those that there are."""
-        if self._told is None:
-            self._told = trainers_told(self._found, self._container)
-        return self._told
+        return trainers_told(self._found, self._container)
 
 
 def trainers_told(found: Sequence[Invocation], container: Pointer) -> list[tuple[Invocation, Told]]:
