@@ -16,7 +16,7 @@ _REFERENCE = re.compile(r"\$(?:\$|\(([^()$\s]{1,256})\))")
 class Environment:
     """The literal environment variables of one container; those with `valueFrom` are there but unread."""
 
-    __slots__ = ("_at", "_budget", "_entries", "_known", "places", "unset")
+    __slots__ = ("_at", "_budget", "_entries", "_known", "places")
 
     def __init__(self, container: Object, at: Pointer, budget: Budget, places: Places = IN_PLACE) -> None:
         self._at = at
@@ -25,7 +25,7 @@ class Environment:
         self.places = places
         # An index until somebody asks: most variables are never looked at.
         self._known: dict[str, int | Word | None] = {}
-        known, any_unset = self._known, False
+        known = self._known
         for index, entry in enumerate(self._entries):
             if not isinstance(entry, dict):
                 raise Unreadable((*at, "env", index), A_MAP, entry)
@@ -35,16 +35,19 @@ class Environment:
             if not isinstance(value, str):
                 raise Unreadable((*at, "env", index, "value"), A_STRING, value)
             if "valueFrom" in entry and entry["valueFrom"] is not None:
-                known[name], any_unset = None, True
+                known[name] = None
             elif "$" in value:
                 known[name] = self.expand(value, self._origin(index, value, name))
             else:
                 known[name] = index
-        self.unset = tuple(name for name, one in known.items() if one is None) if any_unset else ()
-        """The variables whose value is not in the object."""
 
     def __contains__(self, name: str) -> bool:
         return name in self._known
+
+    @property
+    def unset(self) -> tuple[str, ...]:
+        """The variables whose value is not in the object."""
+        return tuple(name for name, known in self._known.items() if known is None)
 
     def sets_any(self, names: frozenset[str]) -> bool:
         """Whether any of these variables is set here."""
