@@ -8,7 +8,7 @@ ran out of memory; but the latter may have had a neighbour on the card, and prog
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import isfinite, sqrt
+from math import sqrt
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -43,6 +43,8 @@ PEAK_PERCENT = 3
 """How far a peak is from its line at the least (one standard deviation): allocators take blocks of 2 to 20 MiB and
 round up, and the monitoring samples."""
 _MOST_SAMPLES = 2**31
+_MOST_MIB = 2**43
+"""The most that a quantity can say, 2^63 bytes."""
 _MOST_NEIGHBOURS = 6
 
 
@@ -155,7 +157,7 @@ def _peak(one: _Seen) -> float | None:
     mistake, in the unit say.
     """
     peak, memory = one.of.peak_mib, one.of.memory_mib
-    if peak is None or one.of.runs < 1 or not isfinite(memory):
+    if peak is None or one.of.runs < 1 or not memory < _MOST_MIB:
         return None
     if not 0 < peak <= memory * (1 + ONE_SIZE_PERCENT / 100):
         return None
