@@ -282,7 +282,9 @@ def test_a_profile_may_hold_anything() -> None:
 
 
 def test_no_line_goes_through_peaks_that_no_card_has() -> None:
-    strange = replace(small(peak_gib=10), memory_mib=1e300, peak_mib=1e300)
-    found = beside(neighbour(2, strange), neighbour(16, small(peak_gib=10)), neighbour(64, small(peak_gib=20)))
+    strange = replace(small(good=1, peak_gib=10), memory_mib=1e300, peak_mib=1e300)
+    found = beside(
+        neighbour(2, strange), neighbour(16, small(good=1, peak_gib=10)), neighbour(64, small(good=1, peak_gib=20))
+    )
     assert found.demand is not None
     assert found.batches == (16, 64)
