@@ -698,23 +698,25 @@ def test_what_cannot_be_kept_to_its_pool_and_fits_on_no_model_is_denied_by_every
 
 @pytest.mark.parametrize("stage", Stage)
 @pytest.mark.parametrize(
-    ("annotations", "more"),
+    ("annotations", "pods", "now"),
     [
         # One of the two models has the memory.
-        ({"memory-per-device": "44Gi"}, {}),
-        # None has the room for the gang, and a job that is not pinned may run on both.
-        ({"memory-per-device": "44Gi", "model": RTX_PRO_6000.product}, {"nodes": 16}),
+        ({"memory-per-device": "44Gi"}, 2, 1000.0),
+        # The one that is asked for has the memory, and no room for the gang.
+        ({"memory-per-device": "44Gi", "model": RTX_PRO_6000.product}, 16, 1000.0),
         # What is in view is too old to deny by.
-        ({"memory-per-device": "120Gi"}, {"now": 2000.0}),
+        ({"memory-per-device": "120Gi"}, 2, 2000.0),
     ],
     ids=["fits", "room", "stale"],
 )
-def test_nothing_else_denies_what_cannot_be_kept_to_its_pool(annotations: Json, more: Json, stage: Stage) -> None:
-    seen = in_view(runtime(node(gpus=4), nodes=more.pop("nodes", 2)))
+def test_nothing_else_denies_what_cannot_be_kept_to_its_pool(
+    annotations: Json, pods: int, now: float, stage: Stage
+) -> None:
+    seen = in_view(runtime(node(gpus=4), nodes=pods))
     asked = {f"samestep.dev/{name}": value for name, value in {**annotations, "pool": "a"}.items()}
     known = replace(FLEET, taken_at=1000.0)
     outcome = given(
-        train_job(annotations=asked), replace(A, scheduler="gang"), surroundings=seen, stage=stage, known=known, **more
+        train_job(annotations=asked), replace(A, scheduler="gang"), surroundings=seen, stage=stage, known=known, now=now
     )
     assert (outcome.verdict, patch(outcome)) == (Verdict.ADMIT, [])
 
