@@ -267,6 +267,21 @@ def test_a_train_job_is_given_the_same(drawn: Pooled, shape: PatchShape) -> None
         assert patched(drawn.review(job, old=stored, seen=seen))["spec"] == stored["spec"]
 
 
+@given(cases(), st.sampled_from(SHAPES))
+def test_what_a_job_is_answered_that_cannot_be_kept_to_its_pool_is_what_the_check_says(
+    drawn: Pooled, shape: PatchShape
+) -> None:
+    # No scheduler can be written into a TrainJob.
+    pools = tuple(replace(one, scheduler="gang", namespaces=(), groups=()) for one in drawn.pools)
+    drawn = Pooled(drawn.case, pools)
+    job, seen = as_train_job(drawn.case, [], shape)
+    job["metadata"]["annotations"] = {**(job["metadata"].get("annotations") or {}), POOL: pools[0].name}
+    outcome = drawn.review(job, seen=seen)
+    event(f"{outcome.verdict} {codes(outcome)}")
+    checked = drawn.review(patched(outcome), seen=seen, stage=Stage.VALIDATE)
+    assert checked.verdict is not Verdict.DENY or outcome.verdict is Verdict.DENY
+
+
 LAYERS = st.lists(
     st.fixed_dictionaries(
         {}, optional={"nodeSelector": SELECTORS, "affinity": AFFINITY, "tolerations": strategies.TOLERATIONS}

@@ -1,12 +1,18 @@
 """YAML as kubectl reads it: JSON's types and no others, dates stay text, keys are strings, and no key comes twice."""
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import yaml
 
 from webhook.catalog.templates import braces_in, not_rendered
+
+_ESCAPE = re.compile(
+    r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(?P<half>u[dD][89a-fA-F][0-9a-fA-F]{2})|.)"
+)
+"""An escape in JSON: a pair of two for one character, half of one, or another."""
 
 
 class YamlError(ValueError):
@@ -24,10 +30,12 @@ def load_all(text: str) -> Iterator[Any]:
     """
     if text[:1] == "{":
         try:
-            yield json.loads(text, object_pairs_hook=_once_each, parse_constant=_no_number)
+            loaded = json.loads(text, object_pairs_hook=_once_each, parse_constant=_no_number)
         except (ValueError, RecursionError):
             pass  # several documents, or flow style, or a fault that the YAML parser has a place for
         else:
+            _whole_characters(text)
+            yield loaded
             return
     try:
         yield from yaml.load_all(text, Loader=_Loader)
@@ -37,6 +45,8 @@ def load_all(text: str) -> Iterator[Any]:
         raise YamlError(" ".join(str(error).split())) from None
     except RecursionError:
         raise YamlError("nested too deeply") from None
+    except UnicodeEncodeError as error:
+        raise _half(error.object, error.start, "") from None
 
 
 def items_of(listed: Mapping[str, Any]) -> list[Any] | None:
@@ -83,6 +93,20 @@ def _fault(error: yaml.MarkedYAMLError, text: str) -> YamlError:
     tool = braces_in(text, mark.line)
     hint = f" ({not_rendered(tool)})" if tool else ""
     return YamlError(f"{problem}{hint}", mark.line + 1, mark.column + 1)
+
+
+def _whole_characters(text: str) -> None:
+    """Raises YamlError where JSON escapes half of a pair (RFC 8259, section 8.2): UTF-8 cannot say it, so no object in
+    a cluster holds it, and YAML does not take it."""
+    if "\\ud" in text or "\\uD" in text:
+        for found in _ESCAPE.finditer(text):
+            if found["half"]:
+                raise _half(text, found.start(), f" ({found[0]})")
+
+
+def _half(text: str, at: int, told: str) -> YamlError:
+    line, column = text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at)
+    return YamlError(f"half of a surrogate pair{told}, which is no character", line, column)
 
 
 def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

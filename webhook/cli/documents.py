@@ -43,7 +43,8 @@ def parse_documents(path: Path) -> Iterator[Document | Unreadable]:
     """
     name = "stdin" if path == STDIN else path.name
     try:
-        text = sys.stdin.read() if path == STDIN else path.read_text("utf-8")
+        # Text from standard input would hide bytes that are no UTF-8 (PEP 538, 540).
+        text = sys.stdin.buffer.read().decode("utf-8") if path == STDIN else path.read_text("utf-8")
     except OSError as error:
         yield Unreadable(name, error.strerror or "cannot be read")
         return

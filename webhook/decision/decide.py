@@ -65,6 +65,17 @@ def decide(case: Case) -> Decision:
     return replace(decision, findings=(*decision.findings, *beside)) if beside else decision
 
 
+def as_it_stands(case: Case) -> tuple[TargetPool, Pool, Finding | None]:
+    """Where the job may land with nothing added to it, in figures as well, and the finding that denies it whatever
+    becomes of a pin: no model there has the memory. Room is not looked at."""
+    pool = target_pool(case.job, case.fleet)
+    weighed = candidates(pool, case.sized.demand, case.policy, gang=False, lessons=case.lessons)
+    weighed = narrowed_to(weighed, case.wish)
+    wished = asked_for(weighed, case.wish)
+    denies = wished and all(one.memory_out for one in wished) and not memory_withheld(pool, case)
+    return pool, told(pool, weighed), out_of_memory(case, wished) if denies else None
+
+
 def decide_in(pool: TargetPool, case: Case) -> Decision:
     """The decision in a pool that has been computed (the validating stage leaves out models it has just met)."""
     decision = _in(pool, case)

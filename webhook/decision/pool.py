@@ -166,7 +166,9 @@ def _offered_by(model: Model, nodes: Nodes, column: DeviceColumn) -> Offered:
 
 
 def _alike(one: Role, other: Role) -> bool:
-    return one.device == other.device and one.requests == other.requests and one.placement == other.placement
+    """Whether pods of both may land on the same nodes."""
+    asks = one.device == other.device and one.requests == other.requests and one.products == other.products
+    return asks and one.placement == other.placement
 
 
 def _role_pool(index: int, role: Role, fleet: Fleet, reach: Queue | None) -> tuple[RolePool, Places]:

@@ -10,8 +10,8 @@ from itertools import chain
 from typing import TypeAlias
 
 from webhook.decision.case import Case
-from webhook.decision.decide import decide
-from webhook.decision.notes import Note, Pools, PoolTried, Refused, untold
+from webhook.decision.decide import as_it_stands, decide
+from webhook.decision.notes import Note, Pooled, Pools, PoolTried, Refused, untold
 from webhook.decision.pools import Obstacle, inside, lacking, may_grow, nodes_of, obstacle
 from webhook.decision.scope import is_decided
 from webhook.fleet.queues import reach
@@ -124,7 +124,7 @@ def _asked_for(case: Case, name: str, decided: Decide) -> Decision:
     if trial.obstacle is Obstacle.SELECTORS:
         return unmet("-selectors")
     if trial.obstacle is Obstacle.FIELDS:
-        return Decision(Verdict.ADMIT, pool_name=name, findings=(_unwritable(trial, case),))
+        return _unkept(trial, case)
     if trial.has_nodes:
         return _taken(case, (), trial)
     if not trial.grows:
@@ -132,6 +132,18 @@ def _asked_for(case: Case, name: str, decided: Decide) -> Decision:
     decision = _taken(case, (), trial)
     told = Finding("SST404", where, facts, "pool-grows", Action.WARN)
     return replace(decision, findings=tuple(told if one.code == "SST403" else one for one in decision.findings))
+
+
+def _unkept(trial: _Trial, case: Case) -> Decision:
+    """The job asks for a pool that it cannot be kept to. It is pinned nowhere else, and where no model that it may land
+    on as it stands has the memory, it is denied, as the check of the created object denies it."""
+    told = _unwritable(trial, case)
+    pool, figures, out = as_it_stands(case)
+    if out is None:
+        return Decision(Verdict.ADMIT, pool_name=trial.pool.name, findings=(told,))
+    case.tell(Pools((PoolTried(trial.pool.name, trial.refused),), ""))
+    case.tell(Pooled(pool))
+    return Decision(Verdict.DENY, figures, findings=(out, told))
 
 
 def _tried(case: Case, pool: AcceleratorPool, decided: Decide) -> _Trial:

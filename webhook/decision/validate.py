@@ -5,16 +5,14 @@ It may run on another replica whose fleet differs by a moment, so it denies only
 
 from dataclasses import replace
 
-from webhook.decision.candidates import candidates, told
 from webhook.decision.case import Case
-from webhook.decision.decide import decide_in
-from webhook.decision.findings import memory_withheld, no_node, out_of_memory
+from webhook.decision.decide import as_it_stands, decide_in
+from webhook.decision.findings import no_node
 from webhook.decision.notes import untold
 from webhook.decision.pool import TargetPool, target_pool
 from webhook.decision.pooled import decide_pooled
 from webhook.decision.queues import queued
 from webhook.decision.scope import is_decided
-from webhook.decision.wishes import asked_for, narrowed_to
 from webhook.model.finding import Action, Finding
 from webhook.model.fleet import Model
 from webhook.model.verdict import Decision, Verdict
@@ -27,13 +25,9 @@ def check_created(case: Case) -> Decision:
     """The decision on the final object of a CREATE: memory, and whether it should have been pinned and is not."""
     if not is_decided(case.job, case.scope):
         return Decision(Verdict.ADMIT)
-    pool = target_pool(case.job, case.fleet)
-    weighed = candidates(pool, case.sized.demand, case.policy, gang=False, lessons=case.lessons)
-    weighed = narrowed_to(weighed, case.wish)
-    figures = told(pool, weighed)
-    wished = asked_for(weighed, case.wish)
-    if wished and all(one.memory_out for one in wished) and not memory_withheld(pool, case):
-        return Decision(Verdict.DENY, figures, findings=(out_of_memory(case, wished),))
+    pool, figures, out = as_it_stands(case)
+    if out is not None:
+        return Decision(Verdict.DENY, figures, findings=(out,))
     if not pool.nodes:
         return Decision(Verdict.ADMIT, figures, findings=(_unknown_pin(case) or (no_node(case.job, case.fleet),)))
 

@@ -1,10 +1,11 @@
 """Devices that something lists one by one: DRA's ResourceSlices, and the annotations of fractional plugins."""
 
-import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
+
+import orjson
 
 from webhook.catalog.accelerators import Slices, accelerators
 from webhook.model.fleet import Listed
@@ -115,8 +116,8 @@ def _register(text: str, vendor: str) -> tuple[Listed, ...]:
     leaves out the cores."""
     devices: list[tuple[object, object, object]]
     try:
-        devices = [(one.get("type"), one.get("count"), one.get("devmem")) for one in map(_map, json.loads(text))]
-    except (ValueError, RecursionError, TypeError):
+        devices = [(one.get("type"), one.get("count"), one.get("devmem")) for one in map(_map, orjson.loads(text))]
+    except (ValueError, TypeError):
         devices = [_written(one.split(",")) for one in text.split(":")]
     return tuple(
         Listed(vendor, " ".join(product.split()), _whole(memory) or None, 1, _whole(split) or 1)

@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
+import orjson
+
 from webhook.fleet.listed import together
 from webhook.model.fleet import Listed, Node
 from webhook.model.frozen import frozen
@@ -38,8 +40,8 @@ def remembered(node: Node) -> str:
 def read_remembered(text: object) -> Remembered:
     """What the annotation says; nothing where it cannot be read."""
     try:
-        read = json.loads(text) if isinstance(text, str) else None
-    except (ValueError, RecursionError):
+        read = orjson.loads(text) if isinstance(text, str) else None
+    except ValueError:
         return Remembered()
     if not isinstance(read, Mapping):
         return Remembered()

@@ -1,6 +1,7 @@
 """`samestep check`: exit status, and what is printed."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -488,3 +489,64 @@ def test_messages_are_in_the_language_that_is_asked_for(check: Check) -> None:
     (item,) = listed(check(DENIED, options=("--lang", "ko", "-o", "json")))["items"]
     assert item["findings"][0]["message"].startswith("메모리 부족: ")
     assert check(DENIED, options=("--lang", "en")).stdout == check(DENIED).stdout
+
+
+HALF = "\ud800"  # of a surrogate pair: JSON can say it, UTF-8 cannot
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"metadata": {"name": f"a{HALF}"}},
+        {"metadata": {"name": "a", "labels": {f"zone{HALF}": "a"}}},
+        {"metadata": {"name": "a", "labels": {PRODUCT: f"NVIDIA-{HALF}", "nvidia.com/gpu.memory": "81920"}}},
+        {"metadata": {"name": "a"}, "spec": {"taints": [{"key": HALF, "value": HALF, "effect": "NoSchedule"}]}},
+        {"metadata": {"name": "a"}, "status": {"allocatable": {f"nvidia.com/{HALF}": "8"}}},
+    ],
+    ids=["name", "label", "product", "taint", "resource"],
+)
+@pytest.mark.parametrize("command", ["check", "explain", "size", "fleet", "audit"])
+def test_half_a_character_in_a_file_of_nodes_is_an_error_with_its_place(
+    tmp_path: Path, command: str, odd: Json
+) -> None:
+    nodes, obj = tmp_path / "nodes.json", tmp_path / "job.yaml"
+    found = gpu_node("a", RTX_5090)
+    odd = {
+        "apiVersion": "v1",
+        "kind": "Node",
+        **{key: found[key] | odd.get(key, {}) for key in ("spec", "status")},
+        **odd,
+    }
+    nodes.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [odd, *demo_nodes()]}, indent=1))
+    obj.write_text(yaml.safe_dump(PINNED))
+    words = ["-f", str(nodes)] if command in ("fleet", "audit") else ["-f", str(obj), "--fleet", str(nodes)]
+    result = CliRunner().invoke(main, [command, *words])
+    assert (result.exit_code, type(result.exception)) == (2, SystemExit)
+    assert re.search(r"nodes\.json#0: line \d+, column \d+: half of a surrogate pair \(.ud800\)", result.stderr)
+
+
+@pytest.mark.parametrize("command", ["check", "explain"])
+def test_half_a_character_in_a_job_is_an_error_with_its_place(tmp_path: Path, command: str) -> None:
+    file, nodes = tmp_path / "job.json", tmp_path / "nodes.yaml"
+    nodes.write_text(yaml.safe_dump_all(demo_nodes()))
+    file.write_text(json.dumps(pytorchjob(name=f"ddp{HALF}", memory_per_device="44Gi")))
+    result = CliRunner().invoke(main, [command, "-f", str(file), "--fleet", str(nodes)])
+    assert (result.exit_code, type(result.exception)) == (2, SystemExit)
+    assert "unreadable: job.json#0: line 1, column " in result.stderr
+
+
+def test_half_a_character_in_a_text_of_a_node_that_is_json_itself_is_left_out(tmp_path: Path) -> None:
+    nodes, obj = tmp_path / "nodes.json", tmp_path / "job.yaml"
+    odd = gpu_node("odd", RTX_5090)
+    register = [{"id": "GPU-1", "type": f"NVIDIA-{HALF}", "count": 1, "devmem": 81920}]
+    odd["metadata"]["annotations"] = {
+        "hami.io/node-nvidia-register": json.dumps(register),
+        "samestep.dev/seen": json.dumps({"last_product": f"NVIDIA-{HALF}", "last_memory_mib": 81920}),
+    }
+    del odd["metadata"]["labels"][PRODUCT]
+    nodes.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [odd, *demo_nodes()]}))
+    obj.write_text(yaml.safe_dump(PINNED))
+    for words in (["check", "-f", str(obj), "--fleet", str(nodes), "-o", "json"], ["fleet", "-f", str(nodes)]):
+        result = CliRunner().invoke(main, words)
+        assert result.exit_code == 0
+        assert HALF not in result.stdout

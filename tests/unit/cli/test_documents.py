@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from webhook.catalog.strict_yaml import YamlError, load_all
 from webhook.cli.documents import STDIN, Document, Unreadable, parse_documents
 
 HEAD = "apiVersion: v1\nkind: ConfigMap\n"
@@ -173,5 +174,37 @@ def test_a_file_that_cannot_be_opened_is_told_by_name(tmp_path: Path) -> None:
 
 
 def test_a_dash_is_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.stdin", io.StringIO(HEAD))
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(HEAD.encode())))
     assert [one.source for one in parse_documents(STDIN)] == ["stdin#0"]
+
+
+def test_standard_input_of_another_encoding_is_told_as_that(monkeypatch: pytest.MonkeyPatch) -> None:
+    latin = io.TextIOWrapper(io.BytesIO(f"{HEAD}a: é".encode("latin-1")), "utf-8", errors="surrogateescape")
+    monkeypatch.setattr("sys.stdin", latin)
+    assert [str(one) for one in parse_documents(STDIN)] == ["stdin: not UTF-8 text (byte 34)"]
+
+
+@pytest.mark.parametrize("half", ["\\ud800", "\\uDFFF", "\\udc00\\ud800", "\\ud83d\\ude00\\ud83d", "\\\\\\ud800"])
+def test_half_a_character_in_json_is_told_with_its_place(file: Path, half: str) -> None:
+    told = fault(file, f'{{"apiVersion": "v1",\n "kind": "Pod",\n "a": "{half}"}}')
+    assert told.startswith("input.yaml#0: line 3, column ")
+    assert told.endswith("), which is no character")
+
+
+def test_the_place_of_half_a_character_is_that_of_its_escape(file: Path) -> None:
+    told = fault(file, '{"apiVersion": "v1",\n "kind": "Pod", "\\ud83d\\ude00\\ud800": 1}')
+    assert told == "input.yaml#0: line 2, column 30: half of a surrogate pair (\\ud800), which is no character"
+
+
+def test_half_a_character_in_yaml_is_told_with_its_place(file: Path) -> None:
+    assert fault(file, f'{HEAD}a: "\\ud800"\n').startswith("input.yaml#0: line 3, column ")
+
+
+def test_a_character_of_two_escapes_is_one_and_an_escaped_backslash_begins_none(file: Path) -> None:
+    found = only(file, '{"apiVersion": "v1", "kind": "Pod", "a": "\\ud83d\\uDE00", "b": "\\\\ud800"}')
+    assert (found["a"], found["b"]) == ("\N{GRINNING FACE}", "\\ud800")
+
+
+def test_half_a_character_in_a_text_is_told_with_its_place() -> None:
+    with pytest.raises(YamlError, match="line 2, column 4: half of a surrogate pair, which is no character"):
+        list(load_all("a: 1\nb: \ud800\n"))

@@ -1,6 +1,9 @@
 """Jobs whose devices come through claims are decided on the nodes that ResourceSlices list devices for."""
 
+from dataclasses import replace
 from typing import Any
+
+import pytest
 
 from controlplane.nodes import A100_80GB, H100, gpu_node
 from tests.samples import USER, codes, pod, products, pytorchjob
@@ -65,3 +68,33 @@ def test_a_selector_that_names_a_product_leaves_only_its_nodes() -> None:
 def test_memory_is_judged_on_the_devices_that_are_listed() -> None:
     outcome = ask(memory="200Gi")
     assert (outcome.verdict, codes(outcome)[0]) == (Verdict.DENY, "SST201")
+
+
+def of_two_roles(master: str, worker: str) -> Review:
+    """A master and its workers claim devices alike, but for the products that their templates name (empty: any)."""
+    job, templates = pytorchjob(workers=1, memory_per_device="44Gi"), {}
+    roles = job["spec"]["pytorchReplicaSpecs"]
+    for role, product in (("Master", master), ("Worker", worker)):
+        spec = pod(gpus=0, resourceClaims=[{"name": "gpus", "resourceClaimTemplateName": role.lower()}])
+        spec["containers"][0]["resources"] = {"claims": [{"name": "gpus"}]}
+        roles[role] = {"replicas": 1, "template": {"spec": spec}}
+        expression = f'device.attributes["gpu.nvidia.com"].productName == "{SPOKEN[product]}"' if product else ""
+        selectors = [{"cel": {"expression": expression}}] if expression else []
+        exactly = {"deviceClassName": "gpu.nvidia.com", "count": 4, "selectors": selectors}
+        claim = {"spec": {"spec": {"devices": {"requests": [{"name": "r", "exactly": exactly}]}}}}
+        templates[replace(TEMPLATE, name=role.lower())] = claim
+    request = Request(KIND, "CREATE", job, namespace="team-a", user=USER, now=1000.0)
+    return review(request, World(fleet(), Policy(), templates))
+
+
+def test_roles_that_claim_different_products_have_no_model_in_common() -> None:
+    outcome = of_two_roles(A100_80GB.product, H100.product)
+    assert (outcome.verdict, codes(outcome)) == (Verdict.DENY, ["SST401"])
+    there = {one.model.product: one.short_role for one in outcome.decision.pool.candidates}
+    assert there == {A100_80GB.product: "Worker", H100.product: "Master"}
+
+
+@pytest.mark.parametrize(("master", "worker"), [(H100.product, ""), ("", H100.product)])
+def test_a_role_that_claims_any_product_is_pinned_to_that_of_the_other(master: str, worker: str) -> None:
+    outcome = of_two_roles(master, worker)
+    assert (outcome.verdict, products(outcome)) == (Verdict.PIN, [H100.product])

@@ -681,3 +681,50 @@ def test_a_scheduler_has_no_place_in_a_train_job() -> None:
     assert warnings(outcome)[0] == (
         "SST307 cannot be kept to pool b: what that takes cannot be written into a TrainJob; not pinned"
     )
+
+
+@pytest.mark.parametrize("pool", [A, B], ids=["its nodes are open to all", "it would let the job onto other nodes"])
+@pytest.mark.parametrize("stage", Stage)
+def test_what_cannot_be_kept_to_its_pool_and_fits_on_no_model_is_denied_by_every_stage(
+    pool: AcceleratorPool, stage: Stage
+) -> None:
+    seen = in_view(runtime(node(gpus=4), nodes=2))
+    obj = train_job(annotations={"samestep.dev/memory-per-device": "120Gi", "samestep.dev/pool": pool.name})
+    outcome = given(obj, replace(pool, scheduler="gang"), surroundings=seen, stage=stage)
+    assert (outcome.verdict, codes(outcome)[0], patch(outcome)) == (Verdict.DENY, "SST201", [])
+    there = [one.model.product for one in outcome.decision.pool.candidates]
+    assert there == [RTX_5090.product, RTX_PRO_6000.product]
+
+
+@pytest.mark.parametrize("stage", Stage)
+@pytest.mark.parametrize(
+    ("annotations", "pods", "now"),
+    [
+        # One of the two models has the memory.
+        ({"memory-per-device": "44Gi"}, 2, 1000.0),
+        # The one that is asked for has the memory, and no room for the gang.
+        ({"memory-per-device": "44Gi", "model": RTX_PRO_6000.product}, 16, 1000.0),
+        # What is in view is too old to deny by.
+        ({"memory-per-device": "120Gi"}, 2, 2000.0),
+    ],
+    ids=["fits", "room", "stale"],
+)
+def test_nothing_else_denies_what_cannot_be_kept_to_its_pool(
+    annotations: Json, pods: int, now: float, stage: Stage
+) -> None:
+    seen = in_view(runtime(node(gpus=4), nodes=pods))
+    asked = {f"samestep.dev/{name}": value for name, value in {**annotations, "pool": "a"}.items()}
+    known = replace(FLEET, taken_at=1000.0)
+    outcome = given(
+        train_job(annotations=asked), replace(A, scheduler="gang"), surroundings=seen, stage=stage, known=known, now=now
+    )
+    assert (outcome.verdict, patch(outcome)) == (Verdict.ADMIT, [])
+
+
+def test_a_denial_says_as_well_that_the_pool_was_not_to_be_had_and_where_the_pods_may_land() -> None:
+    obj = job(memory_per_device="120Gi", pool="a")
+    obj["spec"]["template"]["metadata"] = "none"
+    outcome, story = story_of(obj, replace(QUEUED, scheduler="volcano"))
+    assert variants(outcome) == ["SST201", "SST307/pool"]
+    (landing,) = story.landings
+    assert (landing.nodes, story.pools) == (4, Pools((PoolTried("a", Refused.FIELDS),), ""))

@@ -38,7 +38,10 @@ def test_a_node_of_which_nothing_is_kept_has_no_annotation() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    [None, 3, "", "{", "[]", "[" * 4000, '{"devices": 3}', '{"devices": [3, null]}', '{"last_product": 3}', '{"x": 1}'],
+    [
+        *(None, 3, "", "{", "[]", "[" * 4000, '{"devices": 3}', '{"devices": [3, null]}', '{"last_product": 3}'),
+        *('{"last_product": "\\ud800"}', '{"x": 1}'),
+    ],
 )
 def test_what_cannot_be_read_says_nothing(text: object) -> None:
     assert read_remembered(text) == Remembered()
