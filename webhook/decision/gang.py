@@ -26,7 +26,7 @@ def short_of(pool: TargetPool, models: tuple[Model, ...]) -> Short | None:
     for one in pool.roles:
         if one.role.gang and not nodes[one.index]:
             return Short(Out.UNREACHABLE, one.role.name, 0)
-    return short_of_room(pool, nodes) or _short_of_flavors(pool, nodes)
+    return short_of_room(pool, nodes) or short_of_flavors(pool, nodes)
 
 
 def _has_one_each(pool: TargetPool, nodes: Mapping[int, Nodes], promised: int = 0) -> bool:
@@ -35,7 +35,7 @@ def _has_one_each(pool: TargetPool, nodes: Mapping[int, Nodes], promised: int = 
     return min(map(int.bit_count, nodes.values())) >= pool.gang + promised
 
 
-def _short_of_flavors(pool: TargetPool, nodes: Mapping[int, Nodes]) -> Short | None:
+def short_of_flavors(pool: TargetPool, nodes: Mapping[int, Nodes]) -> Short | None:
     """Whether no flavor alone has the quota and the room for a role's gang, or all of them together not for all roles'
     devices: Kueue gives all pods of a role the same flavor."""
     queued = [(one, one.offers) for one in pool.roles if one.offers is not None and one.role.gang]

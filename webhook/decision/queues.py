@@ -4,11 +4,11 @@ Kueue passes over every selector whose key is in none of its flavors. A job that
 may get a flavor whose nodes its pods cannot use, and then holds quota while they wait (kubernetes-sigs/kueue#706).
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
-from webhook.decision.gang import pods_held
+from webhook.decision.gang import pods_held, short_of_flavors
 from webhook.decision.notes import Key, Keys, Tried
 from webhook.decision.pin import (
     keeping_room,
@@ -24,7 +24,7 @@ from webhook.fleet.flavors import Offer
 from webhook.model.fleet import Model, Nodes
 from webhook.model.job import TrainingJob
 from webhook.model.policy import Policy
-from webhook.model.verdict import Pin
+from webhook.model.verdict import Out, Pin
 
 
 class Left(NamedTuple):
@@ -141,11 +141,13 @@ def flavors_tried(
     """The labels of the flavors to pin by, and what comes of each, as far as that may make a difference.
 
     One separates after which every flavor that the queue can still choose has `chosen` nodes and no others, and
-    (`room`) holds the gang, and all chosen nodes are left. Another selector may leave nodes `among` these only.
+    (`room`) holds the gang, and all chosen nodes are left. Another selector may leave nodes `among` these only. None may
+    take from the gang the flavors that have the quota for it.
     """
     keys = flavor_keys(pool)
     products = (key for one in pool.roles if one.column for key in one.column.product_keys)
     selected = selected_by_all(pool)
+    has_quota = gang and not _short_of_quota(pool, {one.index: one.nodes & chosen for one in pool.roles})
     complete = partial = False
     for key in dict.fromkeys(key for key in (*policy.pin_keys, *products, *keys) if key in keys):
         if complete and key not in selected:
@@ -160,6 +162,8 @@ def flavors_tried(
         pin = Pin(key, values, tuple(one.index for one in lacking))
         if not all(writable(one.role, key, values) for one in lacking):
             tried = Tried.NOT_WRITABLE
+        elif has_quota and _short_of_quota(_left_by(pool, key, values), after):
+            tried = Tried.NO_ROOM
         elif all(after[one.index] == one.nodes & chosen for one in pool.roles):
             tried, complete = Tried.SEPARATES, True
         elif complete or partial:
@@ -197,6 +201,23 @@ def _after(role: RolePool, key: str, values: tuple[str, ...]) -> Nodes:
         if one.flavor.labels.get(key) in values:
             nodes |= one.nodes & role.nodes
     return nodes
+
+
+def _left_by(pool: TargetPool, key: str, values: tuple[str, ...]) -> TargetPool:
+    """The pool with the flavors that this pin leaves to the queue."""
+
+    def left(one: RolePool) -> RolePool:
+        if one.offers is None:
+            return one
+        flavors = tuple(offer for offer in one.offers.flavors if offer.flavor.labels.get(key) in values)
+        return replace(one, offers=replace(one.offers, flavors=flavors))
+
+    return replace(pool, roles=tuple(left(one) for one in pool.roles))
+
+
+def _short_of_quota(pool: TargetPool, nodes: Mapping[int, Nodes]) -> bool:
+    short = short_of_flavors(pool, nodes)
+    return short is not None and short.reason is Out.QUOTA
 
 
 def _can_hold(pool: TargetPool, role: RolePool, one: Offer) -> bool:
