@@ -18,7 +18,7 @@ Samestep, with its default policy, also decides which. Every answer is looked at
 than it should is void.
 
 **Turns.** All engines run all the time and take turns, in an order that changes with each round. A turn begins once no
-engine uses the processor, and ends after some hundred creates or less than a second, whichever is first. So engines
+engine uses the processor, and ends after some hundred creates or a few seconds, whichever is first. So engines
 that are not in their turn stand still, without being stopped: *at rest* below is what each uses of a core then. Kyverno
 would not, where the API server has given up on it: its ClusterPolicies take about a second of processor time for a job
 of 100 KiB, a few dozen of those at a time run into the webhook's time limit of 10 s, and it works on for a minute. The

@@ -7,12 +7,14 @@ store=${SAMESTEP_IMAGES:-${XDG_CACHE_HOME:-$HOME/.cache}/samestep/images}
 export BUILDAH_ISOLATION=chroot
 buildah() { command buildah --root "$store/storage" --runroot "$store/run" "$@"; }
 
-base=localhost/samestep-base:trixie
+base=localhost/samestep-base:trixie-uncompiled
 if ! buildah inspect --type image "$base" >/dev/null 2>&1; then
   echo "making a base with debootstrap (once; kept in $store)" >&2
   scratch=$(mktemp -d)
   trap 'rm -rf "$scratch"' EXIT
   debootstrap --variant=minbase --include=python3,python3-venv,ca-certificates trixie "$scratch" >&2
+  # As official images of Python come.
+  find "$scratch/usr/lib" -name '*.pyc' -delete
   rm -rf "$scratch"/var/cache/apt "$scratch"/var/lib/apt/lists
   container=$(buildah from scratch)
   buildah copy --quiet "$container" "$scratch" / >&2

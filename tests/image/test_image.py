@@ -28,9 +28,14 @@ def processes(tmp_path: Path) -> Iterator[Processes]:
 
 
 @pytest.fixture
-def webhook(processes: Processes, tmp_path: Path) -> Webhook:
-    fleet = tmp_path / "fleet.json"
-    fleet.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": demo_nodes()}))
+def fleet(tmp_path: Path) -> Path:
+    file = tmp_path / "fleet.json"
+    file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": demo_nodes()}))
+    return file
+
+
+@pytest.fixture
+def webhook(processes: Processes, tmp_path: Path, fleet: Path) -> Webhook:
     return start_webhook(processes, tmp_path, f"--fleet={fleet}", name=NAME)
 
 
@@ -50,6 +55,17 @@ def test_it_runs_as_nobody_without_capabilities_on_a_root_that_it_cannot_write(p
     assert (int(status["CapEff"], 16), int(status["CapPrm"], 16), status["NoNewPrivs"]) == (0, 0, "1")
     # Where it gets its files from the tests, which are not its own, lies /mnt.
     assert writable == {"/proc", "/mnt"}
+
+
+def test_it_compiles_nothing_when_it_starts(
+    processes: Processes, tmp_path: Path, fleet: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONVERBOSE", "1")
+    start_webhook(processes, tmp_path, f"--fleet={fleet}", name=NAME)
+
+    read = re.findall(r"^# code object from '?(.+?)'?$", processes.log(NAME).read_text(), re.MULTILINE)
+    assert any("/webhook/server/" in path for path in read)
+    assert [path for path in read if not path.endswith(".pyc")] == []
 
 
 def test_it_decides(webhook: Webhook, processes: Processes, tmp_path: Path) -> None:

@@ -221,9 +221,10 @@ class Accelerators:
         self._by_resource = {name: vendor for vendor in vendors for name in vendor.resources + vendor.share_resources}
         # What pods ask for through claims: a driver names the device class of whole devices after itself.
         self._by_resource |= self.drivers
-        self._by_prefix = tuple(
-            (name.removesuffix("*"), vendor) for name, vendor in self._by_resource.items() if name.endswith("*")
-        )
+        self._by_prefix = {
+            name.removesuffix("*"): vendor for name, vendor in self._by_resource.items() if name.endswith("*")
+        }
+        self._prefixes = tuple(self._by_prefix)
         self._prefix = _words((word for vendor in vendors for word in vendor.prefixes), r"\A(?:{})+")
         self._suffix = _words((word for vendor in vendors for word in vendor.suffixes), r"(?:{})+\Z")
         self._by_name = {self._bare(one.product).casefold(): one for one in products}
@@ -247,8 +248,8 @@ class Accelerators:
     def vendor_of(self, resource: str) -> Vendor | None:
         """The vendor whose devices, or shares of devices, pods ask for by this resource name."""
         vendor = self._by_resource.get(resource)
-        if vendor is None:
-            vendor = next((vendor for prefix, vendor in self._by_prefix if resource.startswith(prefix)), None)
+        if vendor is None and resource.startswith(self._prefixes):
+            return next(vendor for prefix, vendor in self._by_prefix.items() if resource.startswith(prefix))
         return vendor
 
     def is_device(self, resource: str) -> bool:

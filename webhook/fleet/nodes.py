@@ -190,4 +190,4 @@ def _text(value: object) -> str | None:
 
 
 def _map(value: object) -> Mapping[Any, Any]:
-    return value if isinstance(value, Mapping) else _NOTHING
+    return value if isinstance(value, dict) else _NOTHING
