@@ -226,7 +226,7 @@ def _said(role: Role, key: str) -> set[object]:
 
 
 def _changed(new: TrainingJob, old: TrainingJob, *, by_service_account: bool) -> bool:
-    """Whether devices, batch, selector, affinity or what is wished for changed.
+    """Whether devices, the products that claims name, batch, selector, affinity or what is wished for changed.
 
     Selectors that a controller writes, or that come in the request in which suspend flips, are a queue's choice
     (Kueue): not a change. Neither are replicas inside elastic bounds: the gang stays.
@@ -240,7 +240,7 @@ def _changed(new: TrainingJob, old: TrainingJob, *, by_service_account: bool) ->
 
 def _asks(job: TrainingJob) -> tuple[object, ...]:
     batch = job.batch.declared or job.batch.micro
-    roles = tuple((one.name, one.gang, dict(one.requests)) for one in job.device_roles)
+    roles = tuple((one.name, one.gang, dict(one.requests), frozenset(one.products)) for one in job.device_roles)
     return (roles, batch.value if batch else None)
 
 

@@ -1,18 +1,19 @@
 """Jobs whose devices come through claims are decided on the nodes that ResourceSlices list devices for."""
 
+from copy import deepcopy
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from controlplane.nodes import A100_80GB, H100, gpu_node
-from tests.samples import USER, codes, pod, products, pytorchjob
+from tests.samples import USER, codes, patched, pod, products, pytorchjob, worker
 from webhook.decision.notes import Tell, untold
 from webhook.fleet.build import build_fleet
 from webhook.fleet.nodes import read_node
 from webhook.model.fleet import Fleet, Listed, Node
 from webhook.model.policy import Policy
-from webhook.model.request import Kind, Request
+from webhook.model.request import Kind, Request, Stage
 from webhook.model.surroundings import Reference
 from webhook.model.verdict import Review, Verdict
 from webhook.model.world import World
@@ -98,3 +99,44 @@ def test_roles_that_claim_different_products_have_no_model_in_common() -> None:
 def test_a_role_that_claims_any_product_is_pinned_to_that_of_the_other(master: str, worker: str) -> None:
     outcome = of_two_roles(master, worker)
     assert (outcome.verdict, products(outcome)) == (Verdict.PIN, [H100.product])
+
+
+def of_template(name: str) -> Json:
+    """A job whose pods claim four devices by the template of this name."""
+    spec = pod(gpus=0, resourceClaims=[{"name": "gpus", "resourceClaimTemplateName": name}])
+    spec["containers"][0]["resources"] = {"claims": [{"name": "gpus"}]}
+    return pytorchjob(spec, memory_per_device="44Gi")
+
+
+def updated(new: Json, old: Json | None, stage: Stage = Stage.MUTATE) -> Review:
+    """The review where three templates ask for four devices each: of any product, of A100 alone, of H100 alone."""
+    templates = {}
+    for name, product in (("any", ""), ("a100", A100_80GB.product), ("h100", H100.product)):
+        expression = f'device.attributes["gpu.nvidia.com"].productName == "{SPOKEN[product]}"' if product else ""
+        selectors = [{"cel": {"expression": expression}}] if expression else []
+        exactly = {"deviceClassName": "gpu.nvidia.com", "count": 4, "selectors": selectors}
+        claim = {"spec": {"spec": {"devices": {"requests": [{"name": "r", "exactly": exactly}]}}}}
+        templates[replace(TEMPLATE, name=name)] = claim
+    request = Request(KIND, "CREATE", new, namespace="team-a", user=USER, now=1000.0, stage=stage)
+    if old is not None:
+        request = replace(request, operation="UPDATE", old_object=old)
+    return review(request, World(fleet(), Policy(), templates))
+
+
+@pytest.mark.parametrize("applied_from_git", [True, False], ids=["applied from Git", "edited"])
+def test_a_job_that_has_not_started_moves_to_the_product_that_its_claims_name_now(applied_from_git: bool) -> None:
+    stored = patched(updated(of_template("any"), None))
+    assert worker(stored)["nodeSelector"] == {"nvidia.com/gpu.product": A100_80GB.product}
+    new = of_template("h100") if applied_from_git else deepcopy(stored)
+    worker(new)["resourceClaims"][0]["resourceClaimTemplateName"] = "h100"
+    outcome = updated(new, stored)
+    after = patched(outcome)
+    assert products(outcome) == [H100.product]
+    assert worker(after).get("nodeSelector", {}) in ({}, {"nvidia.com/gpu.product": H100.product})
+    assert updated(after, stored, Stage.VALIDATE).verdict is Verdict.ADMIT
+
+
+def test_claims_of_a_running_job_may_not_be_widened_to_a_second_model() -> None:
+    old, new = of_template("a100"), of_template("any")
+    old["status"] = new["status"] = {"startTime": "2026-01-01T00:00:00Z"}
+    assert codes(updated(new, old)) == ["SST302"]
