@@ -175,6 +175,18 @@ def test_several_podsets_are_pinned_by_a_label_of_the_flavors() -> None:
     assert_settled(outcome, NODES, queues)
 
 
+@pytest.mark.parametrize("quota", [0, 4, 7])
+def test_a_pin_leaves_the_queue_a_flavor_that_has_the_quota(quota: int) -> None:
+    nodes = [*labelled(RTX_5090, 2, zone="a"), *labelled(RTX_PRO_6000, 2, zone="b")]
+    flavors = flavor("a", {"zone": "a"}), flavor("b", {"zone": "b"}), flavor("small", {PRODUCT: SMALL})
+    queues = read(*flavors, queue({"a": 8, "b": 8, "small": quota}), local())
+    outcome = ask(two_podsets(), nodes, queues=queues)
+
+    assert outcome.verdict is Verdict.PIN
+    assert selectors(outcome) == [{"zone": "a"}, {"zone": "a"}]
+    assert_settled(outcome, nodes, queues)
+
+
 def test_podsets_share_the_quota_of_their_flavors() -> None:
     queues = read(*BY_OWN, queue({"small": 7, "large": 7}), local())
     assert ask(two_podsets(), NODES, queues=queues).verdict is Verdict.DENY
