@@ -141,8 +141,8 @@ def flavors_tried(
     """The labels of the flavors to pin by, and what comes of each, as far as that may make a difference.
 
     One separates after which every flavor that the queue can still choose has `chosen` nodes and no others, and
-    (`room`) holds the gang, and all chosen nodes are left. Another selector may leave nodes `among` these only. None may
-    take from the gang the flavors that have the quota for it.
+    (`room`) holds the gang, and all chosen nodes are left. Another selector may leave nodes `among` these only. None
+    may take from the gang the flavors that have the quota for it.
     """
     keys = flavor_keys(pool)
     products = (key for one in pool.roles if one.column for key in one.column.product_keys)
