@@ -9,8 +9,8 @@ from webhook.model.world import World
 
 
 async def until(worlds: Worlds, condition: Callable[[World], object]) -> None:
-    """Waits half a minute at most."""
-    async with asyncio.timeout(30):
+    """Waits a minute at most: a busy scheduler lets a pod wait for ten seconds, and more than once."""
+    async with asyncio.timeout(60):
         while worlds.current is None or not condition(worlds.current):  # noqa: ASYNC110 (as simple as can be)
             await asyncio.sleep(0.05)
 
