@@ -45,15 +45,29 @@ def fleet() -> Fleet:
     )
 
 
-def ask(*expressions: str, memory: str = "44Gi", tell: Tell = untold) -> Review:
-    spec = pod(gpus=0, resourceClaims=[{"name": "gpus", "resourceClaimTemplateName": "four-gpus"}])
+def claiming(template: str) -> Json:
+    """A pod whose devices are those of a claim by the template of this name."""
+    spec = pod(gpus=0, resourceClaims=[{"name": "gpus", "resourceClaimTemplateName": template}])
     spec["containers"][0]["resources"] = {"claims": [{"name": "gpus"}]}
+    return spec
+
+
+def four(*products: str) -> Json:
+    """A claim template that asks for four devices of this product; without one, of any."""
+    expressions = (f'device.attributes["gpu.nvidia.com"].productName == "{SPOKEN[one]}"' for one in products)
     selectors = [{"cel": {"expression": one}} for one in expressions]
     exactly = {"deviceClassName": "gpu.nvidia.com", "count": 4, "selectors": selectors}
-    claim = {"spec": {"spec": {"devices": {"requests": [{"name": "r", "exactly": exactly}]}}}}
-    job = pytorchjob(spec, memory_per_device=memory)
+    return {"spec": {"spec": {"devices": {"requests": [{"name": "r", "exactly": exactly}]}}}}
+
+
+def known(**templates: Json) -> World:
+    return World(fleet(), Policy(), {replace(TEMPLATE, name=name): one for name, one in templates.items()})
+
+
+def ask(*wanted: str, memory: str = "44Gi", tell: Tell = untold) -> Review:
+    job = pytorchjob(claiming("gpus"), memory_per_device=memory)
     request = Request(KIND, "CREATE", job, namespace="team-a", user=USER, now=1000.0)
-    return review(request, World(fleet(), Policy(), {TEMPLATE: claim}), tell)
+    return review(request, known(gpus=four(*wanted)), tell)
 
 
 def test_a_job_that_claims_devices_is_pinned_to_one_model() -> None:
@@ -62,7 +76,7 @@ def test_a_job_that_claims_devices_is_pinned_to_one_model() -> None:
 
 
 def test_a_selector_that_names_a_product_leaves_only_its_nodes() -> None:
-    outcome = ask(f'device.attributes["gpu.nvidia.com"].productName == "{SPOKEN[H100.product]}"')
+    outcome = ask(H100.product)
     assert (outcome.verdict, products(outcome)) == (Verdict.ADMIT, [H100.product])
 
 
@@ -73,19 +87,12 @@ def test_memory_is_judged_on_the_devices_that_are_listed() -> None:
 
 def of_two_roles(master: str, worker: str) -> Review:
     """A master and its workers claim devices alike, but for the products that their templates name (empty: any)."""
-    job, templates = pytorchjob(workers=1, memory_per_device="44Gi"), {}
-    roles = job["spec"]["pytorchReplicaSpecs"]
-    for role, product in (("Master", master), ("Worker", worker)):
-        spec = pod(gpus=0, resourceClaims=[{"name": "gpus", "resourceClaimTemplateName": role.lower()}])
-        spec["containers"][0]["resources"] = {"claims": [{"name": "gpus"}]}
-        roles[role] = {"replicas": 1, "template": {"spec": spec}}
-        expression = f'device.attributes["gpu.nvidia.com"].productName == "{SPOKEN[product]}"' if product else ""
-        selectors = [{"cel": {"expression": expression}}] if expression else []
-        exactly = {"deviceClassName": "gpu.nvidia.com", "count": 4, "selectors": selectors}
-        claim = {"spec": {"spec": {"devices": {"requests": [{"name": "r", "exactly": exactly}]}}}}
-        templates[replace(TEMPLATE, name=role.lower())] = claim
+    job = pytorchjob(workers=1, memory_per_device="44Gi")
+    for role in ("Master", "Worker"):
+        job["spec"]["pytorchReplicaSpecs"][role] = {"replicas": 1, "template": {"spec": claiming(role.lower())}}
     request = Request(KIND, "CREATE", job, namespace="team-a", user=USER, now=1000.0)
-    return review(request, World(fleet(), Policy(), templates))
+    templates = {name: four(*filter(None, (product,))) for name, product in (("master", master), ("worker", worker))}
+    return review(request, known(**templates))
 
 
 def test_roles_that_claim_different_products_have_no_model_in_common() -> None:
@@ -102,25 +109,15 @@ def test_a_role_that_claims_any_product_is_pinned_to_that_of_the_other(master: s
 
 
 def of_template(name: str) -> Json:
-    """A job whose pods claim four devices by the template of this name."""
-    spec = pod(gpus=0, resourceClaims=[{"name": "gpus", "resourceClaimTemplateName": name}])
-    spec["containers"][0]["resources"] = {"claims": [{"name": "gpus"}]}
-    return pytorchjob(spec, memory_per_device="44Gi")
+    return pytorchjob(claiming(name), memory_per_device="44Gi")
 
 
 def updated(new: Json, old: Json | None, stage: Stage = Stage.MUTATE) -> Review:
     """The review where three templates ask for four devices each: of any product, of A100 alone, of H100 alone."""
-    templates = {}
-    for name, product in (("any", ""), ("a100", A100_80GB.product), ("h100", H100.product)):
-        expression = f'device.attributes["gpu.nvidia.com"].productName == "{SPOKEN[product]}"' if product else ""
-        selectors = [{"cel": {"expression": expression}}] if expression else []
-        exactly = {"deviceClassName": "gpu.nvidia.com", "count": 4, "selectors": selectors}
-        claim = {"spec": {"spec": {"devices": {"requests": [{"name": "r", "exactly": exactly}]}}}}
-        templates[replace(TEMPLATE, name=name)] = claim
     request = Request(KIND, "CREATE", new, namespace="team-a", user=USER, now=1000.0, stage=stage)
     if old is not None:
         request = replace(request, operation="UPDATE", old_object=old)
-    return review(request, World(fleet(), Policy(), templates))
+    return review(request, known(any=four(), a100=four(A100_80GB.product), h100=four(H100.product)))
 
 
 @pytest.mark.parametrize("applied_from_git", [True, False], ids=["applied from Git", "edited"])

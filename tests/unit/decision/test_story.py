@@ -280,9 +280,8 @@ def test_nothing_is_told_of_what_is_not_decided() -> None:
 
 def test_products_that_claims_name_are_a_limit() -> None:
     known = test_claims.fleet()
-    template = f'device.attributes["gpu.nvidia.com"].productName == "{test_claims.SPOKEN[H100.product]}"'
     heard = Listener()
-    story = heard.story(test_claims.ask(template, tell=heard))
+    story = heard.story(test_claims.ask(H100.product, tell=heard))
     assert story is not None
     (landing,) = story.landings
     assert landing.every == len(known.nodes)
