@@ -154,7 +154,8 @@ def flavors_tried(
             yield Key(key, Tried.NOT_ASKED)
             continue
         values = _values(pool, key, chosen, room=room, among=among)
-        after = {one.index: _after(one, key, values) & among for one in pool.roles}
+        left = _left_by(pool, key, values)
+        after = {one.index: _after(one) & among for one in left.roles}
         if not values or any(nodes & ~chosen for nodes in after.values()):
             yield Key(key, Tried.MISLEADS)
             continue
@@ -162,7 +163,7 @@ def flavors_tried(
         pin = Pin(key, values, tuple(one.index for one in lacking))
         if not all(writable(one.role, key, values) for one in lacking):
             tried = Tried.NOT_WRITABLE
-        elif has_quota and _short_of_quota(_left_by(pool, key, values), after):
+        elif has_quota and _short_of_quota(left, after):
             tried = Tried.NO_ROOM
         elif all(after[one.index] == one.nodes & chosen for one in pool.roles):
             tried, complete = Tried.SEPARATES, True
@@ -192,17 +193,6 @@ def _values(pool: TargetPool, key: str, chosen: Nodes, *, room: bool, among: Nod
     return tuple(sorted(good - bad))
 
 
-def _after(role: RolePool, key: str, values: tuple[str, ...]) -> Nodes:
-    """Where the role's pods may land with this pin in it."""
-    if role.offers is None:
-        return role.nodes
-    nodes = 0
-    for one in role.offers.flavors:
-        if one.flavor.labels.get(key) in values:
-            nodes |= one.nodes & role.nodes
-    return nodes
-
-
 def _left_by(pool: TargetPool, key: str, values: tuple[str, ...]) -> TargetPool:
     """The pool with the flavors that this pin leaves to the queue."""
 
@@ -213,6 +203,16 @@ def _left_by(pool: TargetPool, key: str, values: tuple[str, ...]) -> TargetPool:
         return replace(one, offers=replace(one.offers, flavors=flavors))
 
     return replace(pool, roles=tuple(left(one) for one in pool.roles))
+
+
+def _after(role: RolePool) -> Nodes:
+    """Where the role's pods may land with the flavors that are left."""
+    if role.offers is None:
+        return role.nodes
+    nodes = 0
+    for one in role.offers.flavors:
+        nodes |= one.nodes & role.nodes
+    return nodes
 
 
 def _short_of_quota(pool: TargetPool, nodes: Mapping[int, Nodes]) -> bool:
