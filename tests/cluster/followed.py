@@ -9,7 +9,7 @@ from webhook.model.world import World
 
 
 async def until(worlds: Worlds, condition: Callable[[World], object]) -> None:
-    """Waits a minute at most: a busy scheduler lets a pod wait for ten seconds, and more than once."""
+    """Waits a minute at most: half of one was once too short for a pod to be bound, on a machine under load."""
     async with asyncio.timeout(60):
         while worlds.current is None or not condition(worlds.current):  # noqa: ASYNC110 (as simple as can be)
             await asyncio.sleep(0.05)
