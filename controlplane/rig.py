@@ -90,7 +90,7 @@ class ControlPlane:
                 "kubectl",
             )
         }
-        etcd, etcd_peer, self._port, scheduler, manager, kwok = free_ports(6)
+        etcd, etcd_peer, self._port, self._scheduler_port, self._manager_port, kwok = free_ports(6)
         self._etcd_url = f"http://127.0.0.1:{etcd}"
         self.url = f"https://127.0.0.1:{self._port}"
         self.ca_file = self.directory / "apiserver" / "apiserver.crt"
@@ -103,11 +103,7 @@ class ControlPlane:
 
         self._start_etcd(etcd_peer)
         self.start_apiserver(*self._apiserver_flags)
-        self._start_scheduler(scheduler)
-        self._start_controller_manager(manager)
         self._start_kwok(kwok)
-        self.processes.wait("kube-scheduler", lambda: is_ok(f"https://127.0.0.1:{scheduler}/readyz"))
-        self.processes.wait("kube-controller-manager", lambda: is_ok(f"https://127.0.0.1:{manager}/healthz"))
         self.processes.wait("kwok", lambda: is_ok(f"http://127.0.0.1:{kwok}/readyz"))
 
     def _start_etcd(self, peer_port: int) -> None:
@@ -128,7 +124,12 @@ class ControlPlane:
         self.processes.wait("etcd", lambda: is_ok(f"{self._etcd_url}/health"))
 
     def start_apiserver(self, *extra_flags: str) -> None:
-        """Starts it on its port and data, and waits until it is ready. Raises ProcessError."""
+        """Starts it on its port and data, with the scheduler and the controllers, and waits until they are ready.
+
+        Raises ProcessError.
+        These begin anew each time: an API server that has just started forbids them all until it has read its roles,
+        after which they would ask again in up to a minute.
+        """
         self.processes.start(
             "kube-apiserver",
             [
@@ -150,8 +151,15 @@ class ControlPlane:
             ],
         )
         self.processes.wait("kube-apiserver", lambda: is_ok(f"{self.url}/readyz"))
+        self._start_scheduler()
+        self._start_controller_manager()
+        scheduler, manager = (f"https://127.0.0.1:{port}" for port in (self._scheduler_port, self._manager_port))
+        self.processes.wait("kube-scheduler", lambda: is_ok(f"{scheduler}/readyz"))
+        self.processes.wait("kube-controller-manager", lambda: is_ok(f"{manager}/healthz"))
 
     def stop_apiserver(self) -> None:
+        for name in ("kube-scheduler", "kube-controller-manager"):
+            self.processes.stop(name, grace_s=1)
         # It stops listening at once, but would wait a minute for the components to close their connections.
         self.processes.stop("kube-apiserver", grace_s=1)
 
@@ -160,28 +168,28 @@ class ControlPlane:
         self.stop_apiserver()
         self.start_apiserver(*extra_flags)
 
-    def _start_scheduler(self, port: int) -> None:
+    def _start_scheduler(self) -> None:
         self.processes.start(
             "kube-scheduler",
             [
                 self._programs["kube-scheduler"],
                 f"--kubeconfig={self.kubeconfig_for('system:kube-scheduler')}",
                 "--bind-address=127.0.0.1",
-                f"--secure-port={port}",
+                f"--secure-port={self._scheduler_port}",
                 "--leader-elect=false",
                 "--kube-api-qps=1000",
                 "--kube-api-burst=2000",
             ],
         )
 
-    def _start_controller_manager(self, port: int) -> None:
+    def _start_controller_manager(self) -> None:
         self.processes.start(
             "kube-controller-manager",
             [
                 self._programs["kube-controller-manager"],
                 f"--kubeconfig={self.kubeconfig_for('system:kube-controller-manager')}",
                 "--bind-address=127.0.0.1",
-                f"--secure-port={port}",
+                f"--secure-port={self._manager_port}",
                 "--leader-elect=false",
                 f"--service-account-private-key-file={self._service_account_key}",
                 f"--root-ca-file={self.ca_file}",

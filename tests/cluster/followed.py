@@ -9,8 +9,8 @@ from webhook.model.world import World
 
 
 async def until(worlds: Worlds, condition: Callable[[World], object]) -> None:
-    """Waits a minute at most: half of one was once too short for a pod to be bound, on a machine under load."""
-    async with asyncio.timeout(60):
+    """Waits half a minute at most."""
+    async with asyncio.timeout(30):
         while worlds.current is None or not condition(worlds.current):  # noqa: ASYNC110 (as simple as can be)
             await asyncio.sleep(0.05)
 
